@@ -1,0 +1,58 @@
+"""What a benchmark gives: figures, each beside the published one, and a plot.
+
+A benchmark is a module of this package named in BENCHMARKS, with
+
+    def run(quick: bool, tell: Callable[[str], None]) -> Report
+
+`tell` takes progress, a line at a time.  Peers and ours run in the same call on the same data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+from headrace.errors import HeadraceError, near
+
+BENCHMARKS: Mapping[str, str] = {
+    "windows": "1,000 and 10,000 window queries against plain Spark running one",
+}
+
+Run = Callable[[bool, Callable[[str], None]], "Report"]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number.  `published` is what a paper or a peer reports, as text."""
+
+    name: str
+    value: float
+    unit: str = ""
+    published: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    title: str
+    figures: tuple[Figure, ...]
+    plot: Path | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def flat(self) -> dict[str, object]:
+        """One flat object: figures by name, then what they were measured on."""
+        return {**{figure.name: figure.value for figure in self.figures}, **self.about}
+
+
+def benchmarks() -> Mapping[str, str]:
+    """Names, with a line about each."""
+    return BENCHMARKS
+
+
+def benchmark(name: str) -> Run:
+    if name not in BENCHMARKS:
+        raise HeadraceError("unknown benchmark", value=name, choices=near(name, BENCHMARKS), code="BENCH")
+    run: Run = import_module(f"headrace.bench.{name}").run
+    return run

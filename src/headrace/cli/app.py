@@ -1,0 +1,95 @@
+"""The application: which commands there are, and what becomes of an error.
+
+Modules that take long to import (Spark, Arrow, numpy) are imported by the commands that need them,
+so that `headrace --help` and `headrace list` answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from headrace.cli import benching, checking, demo, prompt, queries, running, starting, watching
+from headrace.cli.show import complain
+from headrace.errors import HeadraceError
+
+INTERRUPTED = 130
+
+
+class Commands(TyperGroup):
+    """Formats errors in one place.  HEADRACE_DEBUG=1 lets them through with their traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HeadraceError as error:
+            if _debugging():
+                raise
+            complain(str(error))
+            raise typer.Exit(1) from error
+        except KeyboardInterrupt as error:
+            raise typer.Exit(INTERRUPTED) from error
+
+
+app = typer.Typer(
+    cls=Commands,
+    name="headrace",
+    help="Thousands of standing queries on one Spark stream for the price of one.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo.demo,
+    "init": starting.init,
+    "run": running.run,
+    "sql": prompt.sql,
+    "add": queries.add,
+    "drop": queries.drop,
+    "list": queries.list_queries,
+    "explain": queries.explain,
+    "watch": watching.watch,
+    "doctor": checking.doctor,
+    "bench": benching.bench,
+}
+for name, command in COMMANDS.items():
+    app.command(name)(command)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Thousands of standing queries on one Spark stream for the price of one."""
+
+
+def main() -> None:
+    """Entry point.  An error nobody foresaw is one line too, unless HEADRACE_DEBUG=1."""
+    try:
+        app()
+    except Exception as error:
+        if _debugging():
+            raise
+        complain(f"{type(error).__name__}: {error}\n  next:    HEADRACE_DEBUG=1 shows where it came from")
+        sys.exit(1)
+
+
+def _debugging() -> bool:
+    return os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0")

@@ -1,0 +1,45 @@
+"""Where the home is, and opening an engine on it.  Opening starts no Spark: running does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.errors import HomeError
+
+if TYPE_CHECKING:
+    from headrace.engine import Engine
+
+DEFAULT_HOME = Path("race")
+
+HomeOption = Annotated[
+    Path,
+    typer.Option("--home", "-H", envvar="HEADRACE_HOME", help="The home folder.", metavar="DIR", show_default="./race"),
+]
+
+
+@contextmanager
+def opened(home: Path, *, make: bool = False) -> Iterator[Engine]:
+    """An engine on the home, closed afterwards; only with `make` is a missing home made."""
+    if not make and not home.is_dir():
+        raise HomeError(
+            "there is no home folder here",
+            value=home,
+            hint="`headrace init` or `headrace run FILE.sql` makes one; --home DIR names another",
+        )
+    engine = open_engine(home)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def open_engine(home: Path) -> Engine:
+    from headrace.config import Config
+    from headrace.engine import Engine
+
+    return Engine(home, config=Config.from_environment())

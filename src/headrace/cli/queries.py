@@ -1,0 +1,96 @@
+"""`add`, `drop`, `list`, `explain`: the catalog.  None of them starts Spark."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from headrace.cli.opening import DEFAULT_HOME, HomeOption, opened
+from headrace.cli.show import console, note, several, table
+
+if TYPE_CHECKING:
+    from headrace.reading import QueryInfo
+
+LIST_MAX = 50
+
+
+def add(
+    sql: Annotated[str, typer.Argument(help="A SELECT; - reads it from standard input.", metavar="SQL")],
+    name: Annotated[str | None, typer.Option("--name", "-n", help="Its name; one is made up without.")] = None,
+    home: HomeOption = DEFAULT_HOME,
+) -> None:
+    """Register a standing query; it takes effect at the next round."""
+    text = sys.stdin.read() if sql == "-" else sql
+    with opened(home) as engine:
+        typer.echo(engine.add(text.strip().rstrip(";"), name=name))
+
+
+def drop(
+    names: Annotated[list[str], typer.Argument(help="Names of queries.", metavar="NAME…")],
+    home: HomeOption = DEFAULT_HOME,
+) -> None:
+    """Drop standing queries; they stop at the next round."""
+    with opened(home) as engine:
+        for name in names:
+            engine.drop(name)
+            note(f"dropped {name}")
+
+
+def list_queries(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help=f"All, not only the first {LIST_MAX}.")] = False,
+    home: HomeOption = DEFAULT_HOME,
+) -> None:
+    """List the standing queries."""
+    with opened(home) as engine:
+        infos = engine.queries()
+    if as_json:
+        typer.echo(json.dumps([_described(info) for info in infos], indent=2))
+        return
+    shown = infos if everything else infos[:LIST_MAX]
+    show_queries(shown)
+    if len(shown) < len(infos):
+        note(f"… and {len(infos) - len(shown):,} more: headrace list --all")
+
+
+def explain(
+    query: Annotated[str | None, typer.Argument(help="A query; the whole plan without.", metavar="[NAME]")] = None,
+    home: HomeOption = DEFAULT_HOME,
+) -> None:
+    """Show what a query shares and costs, or the whole plan."""
+    with opened(home) as engine:
+        typer.echo(engine.explain(query).rstrip("\n"))
+
+
+def show_queries(infos: Sequence[QueryInfo]) -> None:
+    """Also for SHOW QUERIES of a script or the prompt."""
+    if not infos:
+        note('no queries yet: headrace add "SELECT …", or headrace run FILE.sql')
+        return
+    columns = ("name", "stream", "family", "state", "answers", "query")
+    rows = [(i.name, i.stream, sharing(i.family), _state(i), i.answers, " ".join(i.sql.split())) for i in infos]
+    console().print(table(columns, rows, numbers=("answers",)))
+    trouble = [info for info in infos if info.state != "live"]
+    for info in trouble[:10]:
+        console().print(Text(f"{info.name}: {info.reason}", style="red"), soft_wrap=True)
+    if len(trouble) > 10:
+        note(f"{several(len(trouble), 'query')} in trouble in all")
+
+
+def sharing(family: str) -> str:
+    """The family as people think of it."""
+    return "plain" if family == "plain" else f"shared ({family})"
+
+
+def _state(info: QueryInfo) -> Text:
+    return Text(info.state, style="green" if info.state == "live" else "red")
+
+
+def _described(info: QueryInfo) -> dict[str, object]:
+    names = ("name", "stream", "family", "state", "reason", "answers", "sql")
+    return {name: getattr(info, name) for name in names}

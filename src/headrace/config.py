@@ -1,0 +1,69 @@
+"""Every limit and setting, with its default.  Passing a limit is an error that names it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from headrace.errors import HeadraceError, near
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Settings of one engine.  `Config.of(name=value, …)` checks names and values."""
+
+    # the gate for SQL
+    sql_length_max: int = 100_000
+    sql_depth_max: int = 200
+    sql_in_list_max: int = 10_000
+    sql_pattern_length_max: int = 1_000
+    # the catalog
+    queries_max: int = 1_000_000
+    name_length_max: int = 200
+    # rounds
+    cut_rows_max: int = 2_000_000
+    dead_letter_rows_max: int = 10_000
+    manifests_kept: int = 100_000
+    quarantine_probes_max: int = 500
+    trigger_ms: int = 0
+    # windows
+    panes_max: int = 1_000_000
+    ring_bytes_max: int = 4 << 30
+    history_ms: int = 0
+    # plain Spark beside the shared queries
+    plain_rows_max: int = 50_000_000
+    # Spark
+    shuffle_partitions: int = 2
+    driver_memory: str = "4g"
+    master: str = "local[*]"
+
+    @staticmethod
+    def of(**settings: Any) -> Config:
+        known = {f.name: f.type for f in fields(Config)}
+        for name, value in settings.items():
+            if name not in known:
+                raise HeadraceError("unknown setting", value=name, choices=near(name, known), code="CONFIG")
+            want = type(getattr(Config(), name))
+            if not isinstance(value, want) or isinstance(value, bool):
+                raise HeadraceError(f"setting {name} must be {want.__name__}", value=repr(value), code="CONFIG")
+            if isinstance(value, int) and value < 0:
+                raise HeadraceError(f"setting {name} must not be negative", value=value, code="CONFIG")
+        return replace(Config(), **settings)
+
+    @staticmethod
+    def from_environment() -> Config:
+        """`HEADRACE_<SETTING>=value` for any setting, e.g. HEADRACE_MASTER=local[2]."""
+        settings: dict[str, Any] = {}
+        for field in fields(Config):
+            text = os.environ.get(f"HEADRACE_{field.name.upper()}")
+            if text is None:
+                continue
+            default = getattr(Config(), field.name)
+            try:
+                settings[field.name] = type(default)(text)
+            except ValueError as error:
+                raise HeadraceError(
+                    f"HEADRACE_{field.name.upper()} must be {type(default).__name__}", value=text, code="CONFIG"
+                ) from error
+        return Config.of(**settings)

@@ -1,0 +1,324 @@
+"""The engine: wires catalog, families and rounds; the public API.
+
+    eng = headrace.Engine("race")
+    eng.create_stream("trades", "parquet:data/trades", schema="…", time="ts", late="10 seconds")
+    q = eng.add("SELECT symbol, avg(price) AS p FROM trades GROUP BY symbol, window(ts, '1 hour', '10 minutes')")
+    eng.run()
+    eng.results(q)
+
+Spark starts when it is first needed; asking (`results`, `watch`, `explain`, `add`) never needs it, and several
+processes may ask while one runs the home.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from headrace.catalog.catalog import Catalog, Registered
+from headrace.config import Config
+from headrace.errors import CatalogError, HeadraceError
+from headrace.families.plain.plan import Way, way_of
+from headrace.reading import Answer, QueryInfo, empty_answer, watch_answers
+from headrace.runtime.answers import AnswerLog
+from headrace.runtime.home import Home
+from headrace.runtime.ledger import Ledger
+from headrace.runtime.statistics import RoundStats
+from headrace.sql.bind import bind
+from headrace.sql.schema import parse_schema
+from headrace.sql.duration import parse_duration_us
+from headrace.values import TIMESTAMP, Field, Relation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from headrace.runtime.rounds import Pipeline
+
+POLL_S = 0.2
+
+
+class Engine:
+    """Standing queries over the streams of one home folder."""
+
+    def __init__(self, home: str | Path, *, spark: SparkSession | None = None, config: Config | None = None) -> None:
+        self.config = config or Config.from_environment()
+        self.home = Home(Path(home))
+        self.catalog = Catalog(self.home.disk, self.config)
+        self._given = spark
+        self._spark: SparkSession | None = None
+        self._frames: dict[str, DataFrame] = {}
+        self._assigned: dict[int, str] = {}
+        self._pipelines: dict[str, Pipeline] = {}
+        self._logs: dict[str, tuple[Ledger, AnswerLog]] = {}
+        self._supervisor: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._failure: HeadraceError | None = None
+
+    # -- declare ----------------------------------------------------------------------------------
+
+    def create_stream(self, name: str, source: str | DataFrame, *, schema: str | None = None, time: str,
+                      late: str = "0 seconds") -> None:
+        """Append-only rows with an event time; rows more than `late` behind the newest are left out and counted."""
+        fields = self._fields(schema, source)
+        moment = next((f for f in fields if f.name.lower() == time.lower()), None)
+        if moment is None or moment.type != TIMESTAMP:
+            raise CatalogError(
+                "the event time must be a TIMESTAMP column", value=time if moment is None else f"{time} {moment.type}",
+                choices=[f.name for f in fields if f.type == TIMESTAMP], hint="name it with time='…'",
+            )
+        relation = Relation(name, self._source(name, source), fields, moment.name, parse_duration_us(late))
+        if relation.late_us < 0:
+            raise CatalogError("lateness must not be negative", value=late)
+        self._create(relation, source)
+
+    def create_table(self, name: str, source: str | DataFrame, *, schema: str | None = None, key: str) -> None:
+        """An upsert stream: the latest row of each key counts."""
+        fields = self._fields(schema, source)
+        by_name = {f.name.lower(): f.name for f in fields}
+        keys = [k.strip() for k in key.split(",")]
+        for k in keys:
+            if k.lower() not in by_name:
+                raise CatalogError("the key is not a column", value=k, choices=[f.name for f in fields])
+        relation = Relation(name, self._source(name, source), fields, key=tuple(by_name[k.lower()] for k in keys))
+        self._create(relation, source)
+
+    def add(self, sql: str, name: str | None = None) -> str:
+        """Register a standing query; it takes effect at the next round.  Its name, which is its handle."""
+        self.catalog.refresh()
+        name = name if name is not None else self.catalog.free_name()
+        self.catalog.add([bind(sql, self.catalog.relations, name=name, config=self.config)])
+        return name
+
+    def add_many(self, queries: Mapping[str, str]) -> list[str]:
+        """Register queries (name → SQL), all or none, with one durable write."""
+        self.catalog.refresh()
+        bound = [bind(sql, self.catalog.relations, name=n, config=self.config) for n, sql in queries.items()]
+        self.catalog.add(bound)
+        return list(queries)
+
+    def drop(self, query: str) -> None:
+        """Take a query out, from the next round on."""
+        self.catalog.drop(query)
+
+    # -- run ----------------------------------------------------------------------------------------
+
+    @property
+    def spark(self) -> SparkSession:
+        """The SparkSession in use."""
+        if self._spark is None:
+            from headrace.runtime.session import KAFKA, borrow_session, make_session
+
+            kafka = any(r.source.startswith("kafka:") for r in self.catalog.relations.values())
+            given = self._given
+            self._spark = make_session(self.config, [KAFKA] if kafka else []) if given is None else borrow_session(
+                given, self.config)
+        return self._spark
+
+    def run(self) -> None:
+        """Read what is there, answer it, return.  Every window that the newest row closes has then been answered."""
+        if self._supervisor is not None:
+            raise HeadraceError("the engine is running already", hint="eng.stop() first", code="RUNNING")
+        self.home.hold()
+        try:
+            self.catalog.refresh()
+            started = [self._begin(relation, drain=True) for relation in self._busy_relations()]
+            errors = [error for pipeline in started if (error := _join(pipeline)) is not None]
+            if errors:
+                raise errors[0]
+        finally:
+            self._end()
+
+    def start(self) -> None:
+        """Keep going in the background until `stop`."""
+        if self._supervisor is not None:
+            raise HeadraceError("the engine is running already", hint="eng.stop() first", code="RUNNING")
+        self.home.hold()
+        self._stopping.clear()
+        self._failure = None
+        try:
+            self.catalog.refresh()
+            for relation in self._busy_relations():
+                self._begin(relation, drain=False)
+        except BaseException:
+            self._end()
+            raise
+        self._supervisor = threading.Thread(target=self._supervise, name="headrace-supervisor", daemon=True)
+        self._supervisor.start()
+
+    def stop(self) -> None:
+        """Stop after the round under way; raises what made a stream fail meanwhile, if anything did."""
+        if self._supervisor is not None:
+            self._stopping.set()
+            self._supervisor.join()
+            self._supervisor = None
+        self._end()
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    @property
+    def is_running(self) -> bool:
+        return self._supervisor is not None and self._failure is None
+
+    def close(self) -> None:
+        """Stop, and let Spark go if it is ours."""
+        try:
+            self.stop()
+        finally:
+            if self._spark is not None and self._given is None:
+                self._spark.stop()
+            self._spark = None
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # -- ask ------------------------------------------------------------------------------------------
+
+    def results(self, query: str) -> pa.Table:
+        """All committed answers of a query, with the columns of its SELECT (+ window_start, window_end)."""
+        registered = self._registered(query)
+        log = self._answers(registered.query.source)
+        tables = [table for _, table in log.read_all(registered.id, registered.query)]
+        if self._replaces(registered):
+            tables = tables[-1:]
+        return pa.concat_tables(tables).combine_chunks() if tables else empty_answer(registered.query)
+
+    def watch(self, query: str, since: int | None = None, follow: bool | None = None) -> Iterator[Answer]:
+        """Answers as they are committed, each a dict with a `.seq` to resume after (`since`).
+
+        `follow`: wait for more; by default as long as this engine is running."""
+        registered = self._registered(query)
+
+        def goes_on() -> bool:
+            return self.is_running if follow is None else follow
+
+        return watch_answers(registered, lambda: self._answers(registered.query.source), since, goes_on, POLL_S)
+
+    def explain(self, query: str | None = None) -> str:
+        """How one query runs, or the whole shared plan, with costs."""
+        from headrace.explaining import explain_all, explain_one
+
+        self.catalog.refresh()
+        rounds = {name: ledger.newest for name, (ledger, _) in self._all_logs().items()}
+        if query is not None:
+            return explain_one(self.catalog.query(query), self.catalog, rounds)
+        return explain_all(self.catalog, rounds)
+
+    def queries(self) -> list[QueryInfo]:
+        """Every live query: where it runs, how, and how many answers it has given."""
+        from headrace.explaining import family_of
+
+        self.catalog.refresh()
+        counts = {name: log.counts() for name, (_, log) in self._all_logs().items()}
+        infos = []
+        for r in self.catalog.queries.values():
+            family, reason = family_of(r, self.catalog.relation(r.query.source))
+            state = "quarantined" if r.quarantine else "live"
+            answers = counts.get(r.query.source, {}).get(r.id, 0)
+            infos.append(QueryInfo(r.name, r.query.source, family, state, r.quarantine or reason, r.query.sql, answers))
+        return infos
+
+    def statistics(self, stream: str | None = None) -> list[RoundStats]:
+        """Recent rounds of this engine, oldest first."""
+        found = [s for name, p in list(self._pipelines.items()) if stream in (None, name) for s in list(p.recent)]
+        return found
+
+    # -- inside -----------------------------------------------------------------------------------------
+
+    def _create(self, relation: Relation, source: object) -> None:
+        from headrace.runtime.sources import check_relation, parse_source
+
+        check_relation(relation, parse_source(relation.source))
+        self.catalog.create(relation)
+        if not isinstance(source, str):
+            self._frames[relation.name] = source  # type: ignore[assignment]
+
+    def _source(self, name: str, source: str | DataFrame) -> str:
+        from headrace.runtime.sources import DATAFRAME, absolute, parse_source
+
+        return absolute(parse_source(source), source) if isinstance(source, str) else DATAFRAME + name
+
+    def _fields(self, schema: str | None, source: str | DataFrame) -> tuple[Field, ...]:
+        if schema is None:
+            if isinstance(source, str):
+                raise CatalogError("a schema is needed", value=source, hint="schema='symbol STRING, price DOUBLE, …'")
+            schema = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in source.schema.fields)
+        return parse_schema(schema)
+
+    def _busy_relations(self) -> list[Relation]:
+        """Relations with a query to answer."""
+        names = {r.query.source for r in self.catalog.queries.values() if r.quarantine is None}
+        return [relation for name, relation in self.catalog.relations.items() if name in names]
+
+    def _begin(self, relation: Relation, drain: bool) -> Pipeline:
+        from headrace.explaining import families, family_of
+        from headrace.runtime.rounds import Pipeline
+
+        def assign(registered: Registered) -> str:
+            if registered.id not in self._assigned:  # asked of every query at every change: a query keeps its family
+                self._assigned[registered.id] = family_of(registered, relation)[0]
+            return self._assigned[registered.id]
+
+        pipeline = self._pipelines.get(relation.name)
+        if pipeline is None:
+            pipeline = Pipeline(self.home, relation, self.catalog, families(), self.config, assign)
+            self._pipelines[relation.name] = pipeline
+        pipeline.open()
+        pipeline.start(self.spark, self._frames.get(relation.name), drain)
+        return pipeline
+
+    def _supervise(self) -> None:
+        """Start pipelines for streams that get their first query; notice those that fail."""
+        while not self._stopping.wait(POLL_S):
+            try:
+                self.catalog.refresh()
+                for relation in self._busy_relations():
+                    pipeline = self._pipelines.get(relation.name)
+                    if pipeline is None or (not pipeline.is_running and pipeline.failure() is None):
+                        self._begin(relation, drain=False)
+            except HeadraceError as error:
+                self._failure = self._failure or error
+            self._failure = self._failure or next(
+                (e for p in list(self._pipelines.values()) if (e := p.failure()) is not None), None
+            )
+
+    def _end(self) -> None:
+        for pipeline in self._pipelines.values():
+            pipeline.stop()
+        self.home.release()
+
+    def _registered(self, query: str) -> Registered:
+        self.catalog.refresh()
+        return self.catalog.query(query)
+
+    def _replaces(self, registered: Registered) -> bool:
+        return way_of(registered.query, self.catalog.relation(registered.query.source)) is Way.CURRENT
+
+    def _answers(self, stream: str) -> AnswerLog:
+        if stream not in self._logs:
+            ledger = Ledger(self.home.disk, self.home.stream_folder(stream))
+            self._logs[stream] = (ledger, AnswerLog(self.home.disk, ledger))
+        ledger, log = self._logs[stream]
+        ledger.refresh()
+        return log
+
+    def _all_logs(self) -> dict[str, tuple[Ledger, AnswerLog]]:
+        for name in self.catalog.relations:
+            self._answers(name)
+        return self._logs
+
+
+def _join(pipeline: Pipeline) -> HeadraceError | None:
+    try:
+        pipeline.join()
+    except HeadraceError as error:
+        return error
+    return None

@@ -1,0 +1,100 @@
+"""Which family runs a query, and EXPLAIN: one query or the whole plan, with reasons and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headrace.catalog.catalog import Catalog, Registered
+from headrace.families.plain.plan import explain_plain, way_of
+from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of, span
+from headrace.families.windows.plan import Refusal, share
+from headrace.runtime.ledger import Manifest
+from headrace.values import Relation
+
+if TYPE_CHECKING:
+    from headrace.runtime.family import Family
+
+WINDOWS, PLAIN = "windows", "plain"
+
+
+def families() -> tuple[Family, ...]:
+    """In the order they are asked; the first counts the rows of a round.  Imports Spark."""
+    from headrace.families.plain.job import PlainFamily
+    from headrace.families.windows.job import WindowsFamily
+
+    return (WindowsFamily(), PlainFamily())
+
+
+def family_of(registered: Registered, relation: Relation) -> tuple[str, str]:
+    """The family that runs the query, and why no other shares it ('' when it is shared)."""
+    asked = share(registered.query, relation)
+    return (PLAIN, asked.reason) if isinstance(asked, Refusal) else (WINDOWS, "")
+
+
+def explain_one(registered: Registered, catalog: Catalog, rounds: Mapping[str, Manifest | None]) -> str:
+    query = registered.query
+    relation = catalog.relation(query.source)
+    family, reason = family_of(registered, relation)
+    lines = [f"query {query.name}", f"  sql:      {' '.join(query.sql.split())}", f"  over:     {_relation(relation)}"]
+    if registered.quarantine:
+        lines.append(f"  state:    quarantined: {registered.quarantine}")
+    if family == WINDOWS:
+        lines.append("  runs:     shared windows")
+        lines += explain_window_query(registered.id, seating_of(_of(_live(catalog, relation, registered)), relation))
+    else:
+        lines.append(f"  runs:     plain Spark, because {reason}")
+        lines.append(f"  how:      {way_of(query, relation).value}")
+        lines.append("  cost:     one Spark job of its own a round, over the same rows")
+    lines += _measured(rounds.get(relation.name))
+    return "\n".join(lines)
+
+
+def explain_all(catalog: Catalog, rounds: Mapping[str, Manifest | None]) -> str:
+    total = len(catalog.queries)
+    lines = [f"catalog version {catalog.version}: {len(catalog.relations)} relations, {total:,} queries"]
+    for relation in catalog.relations.values():
+        lines += ["", *_explain_relation(relation, catalog, rounds.get(relation.name))]
+    return "\n".join(lines)
+
+
+def _explain_relation(relation: Relation, catalog: Catalog, newest: Manifest | None) -> list[str]:
+    live = _live(catalog, relation)
+    runs = [(r, *family_of(r, relation)) for r in live]
+    shared = [r for r, family, _ in runs if family == WINDOWS]
+    plain = [(r.query, reason) for r, family, reason in runs if family == PLAIN]
+    lines = [_relation(relation)]
+    lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation))]
+    lines += [f"  {line}" for line in explain_plain(plain, relation)]
+    out = [r for r in catalog.queries.values() if r.query.source == relation.name and r.quarantine]
+    lines += [f"  quarantined: {r.name}: {r.quarantine}" for r in out]
+    if not live:
+        lines.append("  no live query: it is not read")
+    return lines + _measured(newest)
+
+
+def _live(catalog: Catalog, relation: Relation, also: Registered | None = None) -> list[Registered]:
+    rows = [r for r in catalog.queries.values() if r.query.source == relation.name and r.quarantine is None]
+    return [*rows, also] if also is not None and also.quarantine else rows
+
+
+def _of(registered: Sequence[Registered]) -> list[tuple[int, Any]]:
+    return [(r.id, r.query) for r in registered]
+
+
+def _relation(relation: Relation) -> str:
+    if relation.is_table:
+        return f"table {relation.name} (key {', '.join(relation.key)})"
+    return f"stream {relation.name} (event time {relation.time}, late {span(relation.late_us)})"
+
+
+def _measured(newest: Manifest | None) -> list[str]:
+    if newest is None:
+        return ["  measured: no round yet"]
+    stats = newest.stats
+    seconds = stats["seconds"]
+    stages = ", ".join(f"{k} {v:.3f}" for k, v in seconds.items() if k != "total")
+    return [
+        f"  measured: round {newest.round_id}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
+        f"{seconds['total']:.3f} s ({stages}); unshared at least {stats['unshared_s']:.1f} s"
+    ]

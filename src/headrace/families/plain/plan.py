@@ -1,0 +1,47 @@
+"""How a query runs that nobody shares.  Pure.
+
+* `each`: a filter or projection: every row of the round on its own, as it comes.
+* `window`: an aggregate over windows: the rows of open windows are kept, and when a window closes Spark
+  answers the query's own SQL over them.
+* `current`: an aggregate without a window, or a query over a table: there is no last row to wait for, so
+  each round with rows answers anew over all rows, and the newest answer replaces the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from headrace.sql.query import Query
+from headrace.values import Relation
+
+
+class Way(Enum):
+    EACH = "each row as it comes"
+    WINDOW = "rows of open windows kept, Spark's own SQL when one closes"
+    CURRENT = "all rows kept, answered anew each round"
+
+
+def way_of(query: Query, relation: Relation) -> Way:
+    if relation.is_table:
+        return Way.CURRENT
+    if not query.grouped:
+        return Way.EACH
+    return Way.CURRENT if query.window is None else Way.WINDOW
+
+
+def horizon_us(queries: Sequence[Query], relation: Relation, watermark_us: int | None) -> int | None:
+    """Rows older than this are in no window still open; None when all rows are needed."""
+    ways = {way_of(q, relation) for q in queries}
+    if Way.CURRENT in ways or watermark_us is None:
+        return None
+    ranges = [q.window.range_us for q in queries if q.window is not None]
+    return watermark_us - max(ranges, default=0)
+
+
+def explain_plain(queries: Sequence[tuple[Query, str]], relation: Relation) -> list[str]:
+    """EXPLAIN of the queries nobody shares, with the reason for each."""
+    if not queries:
+        return []
+    lines = [f"plain Spark: {len(queries):,} {'query' if len(queries) == 1 else 'queries'}, one Spark job each a round"]
+    return lines + [f"  {q.name}: {way_of(q, relation).value}; not shared because {why}" for q, why in queries]

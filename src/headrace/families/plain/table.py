@@ -1,0 +1,65 @@
+"""A table: an upsert stream, latest row per key, kept as one snapshot a round."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
+
+from headrace.runtime.answers import file_mark
+from headrace.runtime.family import BAD, Batch, Outcome, Place, Round
+from headrace.runtime.sources import ARRIVAL
+
+NUMBER = "_headrace_number"
+
+
+class TableState:
+    """The newest snapshot, as Spark wrote it.  Later files win over earlier, later rows over earlier ones."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        ledger = place.ledger
+        self._snapshot: int | None = None
+        if ledger.newest is not None and "table" in ledger.newest.keep:
+            self._snapshot = ledger.newest.keep["table"]
+            for mark in ledger.read(self._snapshot).files:
+                if "/table/" in mark.path:
+                    ledger.check(mark)
+
+    def upsert(self, batch: Batch, round: Round, outcome: Outcome) -> DataFrame | None:
+        """The table with this round's rows; None while there never was one."""
+        spark = batch.frame.sparkSession
+        if round.census.rows:
+            merged = self._merge(batch)
+            folder = self._folder(round.id)
+            disk = self._place.disk
+            disk.clear(folder)
+            merged.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
+            outcome.files += [file_mark(disk, path) for path in disk.adopt(folder)]
+            self._snapshot = round.id
+        if self._snapshot is None:
+            return None
+        outcome.keep["table"] = self._snapshot
+        return self._read(spark, self._snapshot)
+
+    def _merge(self, batch: Batch) -> DataFrame:
+        relation = self._place.relation
+        fields = [f"`{f.name}`" for f in relation.fields]
+        arrival = [f"`{ARRIVAL}`"] if ARRIVAL in batch.frame.columns else []
+        good = batch.frame.where(f"({batch.kind()}) <> {BAD}")
+        new = good.selectExpr(*fields, f"struct({', '.join([*arrival, 'monotonically_increasing_id()'])}) AS {NUMBER}")
+        keys = [f"`{k}`" for k in relation.key]
+        rows = new.selectExpr(*keys, f"struct({', '.join(fields)}) AS row", NUMBER)
+        latest = rows.groupBy(*keys).agg(expr(f"max_by(row, {NUMBER}) AS row")).select("row.*")
+        if self._snapshot is None:
+            return latest
+        old = self._read(batch.frame.sparkSession, self._snapshot)
+        same = " AND ".join(f"old.{k} <=> new.{k}" for k in keys)
+        kept = old.alias("old").join(latest.alias("new"), expr(same), "left_anti")
+        return kept.unionByName(latest)
+
+    def _read(self, spark: SparkSession, round_id: int) -> DataFrame:
+        path = self._place.disk.root.absolute() / self._folder(round_id)
+        return spark.read.schema(self._place.relation.ddl()).parquet(str(path))
+
+    def _folder(self, round_id: int) -> str:
+        return f"{self._place.folder}/table/{round_id:012d}"

@@ -1,0 +1,119 @@
+"""The one Spark aggregate of a round, as SQL text emitted from bound trees.
+
+Rows are grouped by pane, the keys of a cut and the bits of its predicates; several cuts are the
+grouping sets of the same aggregate, so the rows are read once.  Rows that do not count (late, no
+time, bad) fall into groups of their own, by kind: the census of the round comes with the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.families.windows.measures import Measure
+from headrace.families.windows.plan import SIGNATURE_BITS, Cuts
+from headrace.sql.emit import emit
+from headrace.sql.tree import Expr
+from headrace.values import Relation
+
+KIND, PANE, ROWS, NEWEST, SET = "kind", "pane", "census_rows", "newest", "cut"
+LOW = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateText:
+    """What to hand to Spark: columns made of each row, grouping sets of them, aggregates."""
+
+    columns: tuple[str, ...]
+    sets: tuple[tuple[str, ...], ...]
+    aggregates: tuple[str, ...]
+
+    @property
+    def group_columns(self) -> list[str]:
+        return list(dict.fromkeys(c for s in self.sets for c in s))
+
+
+def all_keys(cuts: Cuts) -> list[Expr]:
+    return list(dict.fromkeys(k for cut in cuts.cuts for k in cut.keys))
+
+
+def key_name(index: int) -> str:
+    return f"k{index}"
+
+
+def word_name(cut: int, word: int) -> str:
+    return f"s{cut}_{word}"
+
+
+def aggregate_text(cuts: Cuts, relation: Relation, kind: str) -> AggregateText:
+    """The aggregate for these cuts; `kind` is the SQL that tells whether a row counts."""
+    time = f"`{relation.time}`"
+    columns = [f"{kind} AS {KIND}"]
+    if relation.time is not None:
+        columns.append(f"unix_micros({time}) AS t")
+    if cuts.cuts:
+        micros = f"unix_micros({time})"
+        columns.append(f"IF(({kind}) = 0, {micros} - pmod({micros}, {cuts.pane_us}L), NULL) AS {PANE}")
+    keys = all_keys(cuts)
+    columns += [f"IF(({kind}) = 0, {emit(key)}, NULL) AS {key_name(i)}" for i, key in enumerate(keys)]
+    sets = []
+    for c, cut in enumerate(cuts.cuts):
+        words = [cut.predicates[w * SIGNATURE_BITS:(w + 1) * SIGNATURE_BITS] for w in range(cut.words)]
+        columns += [f"IF(({kind}) = 0, {_bits(word)}, 0L) AS {word_name(c, w)}" for w, word in enumerate(words)]
+        names = [key_name(keys.index(k)) for k in cut.keys] + [word_name(c, w) for w in range(cut.words)]
+        sets.append((KIND, PANE, *names))
+    aggregates = [f"count(1) AS {ROWS}", f"{'max(t)' if relation.time is not None else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
+    for m, measure in enumerate(cuts.measures):
+        arg = None
+        if measure.arg is not None:
+            arg = f"a{m}"
+            columns.append(f"IF(({kind}) = 0, {_raw(measure)}, NULL) AS {arg}")
+        aggregates += [f"{text} AS {name}" for name, text in zip(column_names(m, measure), _texts(measure, arg), strict=True)]
+    return AggregateText(tuple(columns), tuple(sets) or ((KIND,),), tuple(aggregates))
+
+
+def column_names(index: int, measure: Measure) -> list[str]:
+    """Names of the columns a measure has in the aggregate and in the pane log."""
+    return [f"m{index}_{part}" for part in range(len(_texts(measure, "x")))]
+
+
+def _bits(predicates: tuple[Expr, ...]) -> str:
+    """Predicates as bits of one BIGINT: 1 where true, 0 where false or null."""
+    return " + ".join(f"IF({emit(p)}, {1 << i}L, 0L)" for i, p in enumerate(predicates))
+
+
+def _raw(measure: Measure) -> str:
+    """The measured value, as the number type the ring holds."""
+    assert measure.arg is not None
+    text, kind = emit(measure.arg), measure.arg.type
+    if measure.kind in ("sum_float", "moments", "min_float", "max_float"):
+        return f"CAST({text} AS DOUBLE)"
+    if measure.kind in ("sum_int", "min_int", "max_int"):
+        if kind.name == "timestamp":
+            return f"unix_micros({text})"
+        if kind.name == "date":
+            return f"CAST(unix_date({text}) AS BIGINT)"
+        if kind.name == "boolean":
+            return f"CAST(CAST({text} AS INT) AS BIGINT)"
+        return f"CAST({text} AS BIGINT)"
+    return text
+
+
+def _texts(measure: Measure, arg: str | None) -> list[str]:
+    """SQL of each column of a measure, in the order of its ring columns."""
+    match measure.kind:
+        case "rows":
+            return ["count(1)"]
+        case "count":
+            return [f"count({arg})"]
+        case "sum_int":
+            return [f"sum(shiftright({arg}, 32))", f"sum({arg} & {LOW}L)"]
+        case "sum_float":
+            return [f"sum({arg})"]
+        case "moments":
+            return [f"CAST(count({arg}) AS DOUBLE)", f"avg({arg})", f"var_pop({arg}) * count({arg})"]
+        case "min_int" | "min_float":
+            return [f"min({arg})"]
+        case "max_int" | "max_float":
+            return [f"max({arg})"]
+        case other:
+            raise AssertionError(other)

@@ -1,0 +1,124 @@
+"""EXPLAIN of the shared windows: stages, who shares what, costs with and without sharing.  Pure, stable text.
+
+Costs are counted in row visits and pane operations (specs: λ + E + Σ1/s shared, Σ λ·r/s unshared), so they
+do not depend on the machine; seconds are what the last committed round measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from headrace.families.windows.measures import Measure
+from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, plan_cuts, share
+from headrace.sql.emit import emit
+from headrace.sql.query import Query
+from headrace.values import US_PER_S, Relation
+
+_UNITS = ((86_400 * US_PER_S, "d"), (3_600 * US_PER_S, "h"), (60 * US_PER_S, "min"), (US_PER_S, "s"), (1_000, "ms"), (1, "µs"))
+
+
+def seating_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> Seating:
+    """The seats the queries would take."""
+    seating = Seating()
+    for query_id, query in queries:
+        asked = share(query, relation)
+        if not isinstance(asked, Refusal):
+            seating.add(query_id, asked)
+    return seating
+
+
+def explain_windows(seating: Seating) -> list[str]:
+    """The whole shared plan of one stream."""
+    if not seating.shares:
+        return []
+    cuts = plan_cuts(seating.rings.values())
+    rings = list(seating.rings.values())
+    shares = list(seating.shares.values())
+    slots = {r.slot for r in rings}
+    programs = {id(s.program) for s in shares}
+    return [
+        f"shared windows: {_many(len(shares), 'query', 'queries')} in one Spark aggregate a round",
+        *_stage_lines(cuts, len(shares)),
+        f"  2. roll up: {_many(len(slots), 'slot')} (predicate and group-by), {_many(len(rings), 'ring')} of panes",
+        *[f"     {_ring_line(r)}" for r in _largest(rings)],
+        f"  3. finish: one join of two parts an answer, {_many(len(programs), 'program')} (SELECT and HAVING)",
+        *cost_lines(shares, rings, cuts),
+    ]
+
+
+def explain_window_query(query_id: int, seating: Seating) -> list[str]:
+    """What one query shares with the others."""
+    asked = seating.shares[query_id]
+    ring = seating.rings[(asked.slot, asked.window.grain_us)]
+    same_slot = sum(len(r.members) for r in seating.rings.values() if r.slot == asked.slot)
+    cuts = plan_cuts(seating.rings.values())
+    return [
+        f"  where:    {'all rows' if asked.slot.where is None else emit(asked.slot.where)}",
+        f"  group by: {', '.join(emit(k) for k in asked.slot.keys) or 'nothing but the window'}",
+        f"  window:   range {span(asked.window.range_us)}, slide {span(asked.window.slide_us)}, "
+        f"offset {span(asked.window.offset_us)}",
+        f"  panes:    Spark aggregates {span(cuts.pane_us)} panes, its ring keeps {_many(ring.length, 'pane')} of "
+        f"{span(ring.grain_us)}",
+        f"  measures: {', '.join(_measure(m) for m in asked.measures)}",
+        f"  shares:   the Spark aggregate with {_others(len(seating.shares))}, predicate and group-by with "
+        f"{_others(same_slot)}, the ring with {_others(len(ring.members))}",
+        *[f"  {line.strip()}" for line in cost_lines([asked], [ring], cuts)],
+    ]
+
+
+def cost_lines(shares: Sequence[Share], rings: Sequence[RingPlan], cuts: Cuts) -> list[str]:
+    """Cost with and without sharing, in units that do not depend on the machine."""
+    unshared = sum(s.window.range_us / s.window.slide_us for s in shares)
+    answers = sum(US_PER_S / s.window.slide_us for s in shares)
+    edges = US_PER_S / cuts.pane_us
+    return [
+        f"  cost:     shared {_many(len(cuts.cuts), 'row visit')} a row + {edges:.4g} pane edges/s + "
+        f"{answers:.4g} window ends/s (× groups)",
+        f"  unshared: {unshared:.4g} row visits a row in {_many(len(shares), 'Spark job')}, each reading the source",
+    ]
+
+
+def span(us: int) -> str:
+    """A duration in its largest whole unit."""
+    if us == 0:
+        return "0"
+    for size, name in _UNITS:
+        if us % size == 0:
+            return f"{us // size:,} {name}"
+    raise AssertionError(us)
+
+
+def _stage_lines(cuts: Cuts, queries: int) -> list[str]:
+    lines = [
+        f"  1. aggregate: panes of {span(cuts.pane_us)}, {_many(len(cuts.measures), 'measure')}, "
+        f"{_many(len(cuts.cuts), 'grouping')}, shared by {queries:,}"
+    ]
+    for cut in cuts.cuts:
+        keys = ", ".join(emit(k) for k in cut.keys) or "nothing"
+        lines.append(f"     group by {keys}; {_many(len(cut.predicates), 'predicate')} as bits of a signature")
+    return lines
+
+
+def _ring_line(ring: RingPlan) -> str:
+    where = "all rows" if ring.slot.where is None else emit(ring.slot.where)
+    keys = ", ".join(emit(k) for k in ring.slot.keys) or "nothing"
+    return (
+        f"{_many(len(ring.members), 'query', 'queries')} on {_many(ring.length, 'pane')} of {span(ring.grain_us)}: "
+        f"where {where}, group by {keys}"
+    )
+
+
+def _largest(rings: Sequence[RingPlan], limit: int = 10) -> list[RingPlan]:
+    return sorted(rings, key=lambda r: -len(r.members))[:limit]
+
+
+def _measure(measure: Measure) -> str:
+    return measure.kind if measure.arg is None else f"{measure.kind} {emit(measure.arg)}"
+
+
+def _others(count: int) -> str:
+    return "no other" if count == 1 else f"{count - 1:,} {'other' if count == 2 else 'others'}"
+
+
+def _many(count: int, one: str, more: str | None = None) -> str:
+    return f"{count:,} {one if count == 1 else more or one + 's'}"

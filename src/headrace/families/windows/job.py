@@ -1,0 +1,141 @@
+"""A round of the windows family: one Spark aggregate, then array operations on the driver.
+
+Spark leaves panes × groups × signatures; rings take them in, close what the watermark has passed,
+and every window that ends there is answered by one join (`ring.py`).  SELECT and HAVING run over
+all answers of one program at once (`finish.py`), whatever rings they come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import expr as sql_expr
+from pyspark.sql.functions import grouping_id
+
+from headrace.catalog.catalog import Registered
+from headrace.errors import RoundError
+from headrace.families.windows.aggregate import KIND, NEWEST, PANE, ROWS, SET, AggregateText, aggregate_text
+from headrace.families.windows.answering import Answering
+from headrace.families.windows.plan import Cuts
+from headrace.families.windows.rings import Rings
+from headrace.families.windows.suspects import find_faults, suspects_of
+from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Round
+from headrace.runtime.faults import is_value_fault, reason_of
+from headrace.runtime.statistics import Census, Stopwatch
+
+
+class WindowsFamily:
+    name = "windows"
+
+    def open(self, place: Place) -> WindowsWork:
+        return WindowsWork(place)
+
+
+class WindowsWork:
+    """The shared windows of one stream."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._rings = Rings(place.disk, place.ledger, place.config)
+        self._answering = Answering()
+
+    def replan(self, queries: Sequence[Registered]) -> None:
+        self._rings.seat(queries, self._place.relation)
+
+    def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
+        outcome = Outcome()
+        with watch.stage("spark"):
+            cuts, table = self._aggregate(batch, outcome)
+        census, panes = _census(table)
+        outcome.census = census
+        round = Round(round.id, round.newest_before_us, round.late_us, census)
+        with watch.stage("roll"):
+            mark = self._rings.take(cuts, panes, round)
+            outcome.selectivity = self._rings.selectivity
+        with watch.stage("answer"):
+            closed = self._rings.close(round.watermark_us)
+            outcome.blocks, outcome.answers = self._answering.finish(closed, self._rings.keys, outcome.faults)
+        outcome.files.append(mark)
+        outcome.keep["panes"] = self._rings.prune(round.watermark_us)
+        outcome.unshared_s = self._rings.unshared_s(census.rows, watch.seconds["spark"])
+        return outcome
+
+    def _aggregate(self, batch: Batch, outcome: Outcome) -> tuple[Cuts, pa.Table]:
+        """Spark's part; queries whose expressions fail on a row are taken out and the rest is done again."""
+        while True:
+            cuts = self._rings.cuts()
+            text = aggregate_text(cuts, self._place.relation, batch.kind())
+            try:
+                table = _collect(batch.frame, text)
+            except PySparkException as error:
+                if not is_value_fault(error):
+                    raise
+                self._isolate(batch, error, outcome)
+                continue
+            limit = self._place.config.cut_rows_max
+            if table.num_rows > limit:
+                raise RoundError(
+                    "the shared aggregate has too many groups", value=f"{table.num_rows:,} rows",
+                    choices=(f"cut_rows_max = {limit:,}",), hint="fewer group keys, wider panes, or a higher limit",
+                )
+            return cuts, table
+
+    def _isolate(self, batch: Batch, error: PySparkException, outcome: Outcome) -> None:
+        suspects = suspects_of(self._rings.shares())
+        probe = _probe(batch)
+        faults = find_faults(suspects, probe, self._place.config.quarantine_probes_max)
+        if not faults:
+            raise RoundError("a row makes the shared aggregate fail, and no single query is the cause",
+                             value=reason_of(error))
+        outcome.faults.update(faults)
+        self._rings.unseat(faults)
+
+
+def _collect(frame: DataFrame, text: AggregateText) -> pa.Table:
+    """Run the aggregate; a column says which cut each row belongs to."""
+    rows = frame.selectExpr(*text.columns)
+    aggregates = [sql_expr(a) for a in text.aggregates]
+    if len(text.sets) == 1:
+        table = rows.groupBy(*text.sets[0]).agg(*aggregates).toArrow()
+        return table.append_column(SET, pa.array([0] * table.num_rows, pa.int64()))
+    columns = text.group_columns
+    grouped = rows.groupingSets([list(s) for s in text.sets], *columns).agg(grouping_id().alias(SET), *aggregates)
+    table = grouped.toArrow()
+    # Spark numbers a grouping set by its missing columns: a bit for each, the first column highest
+    numbers = [sum(1 << (len(columns) - 1 - i) for i, c in enumerate(columns) if c not in s) for s in text.sets]
+    places = pc.index_in(table.column(SET), pa.array(numbers, table.column(SET).type))
+    return table.set_column(table.schema.get_field_index(SET), SET, places.cast(pa.int64()))
+
+
+def _census(table: pa.Table) -> tuple[Census, pa.Table]:
+    """Count rows by kind (in the first cut: each cut has all rows), and keep the panes."""
+    first = table.column(SET).to_numpy() == 0
+    kinds = table.column(KIND).to_numpy()[first]
+    counts = np.bincount(kinds, table.column(ROWS).to_numpy()[first], BAD + 1).astype(np.int64)
+    newest = pc.max(table.filter(pa.array(first)).filter(pc.less_equal(pa.array(kinds), LATE)).column(NEWEST)).as_py()
+    census = Census(int(counts.sum()), int(counts[LATE]), int(counts[NO_TIME]), int(counts[BAD]), newest)
+    drop = [KIND, ROWS, NEWEST]
+    if PANE not in table.column_names:
+        return census, table.slice(0, 0).drop_columns(drop)
+    return census, table.filter(pc.equal(table.column(KIND), OK)).drop_columns(drop)
+
+
+def _probe(batch: Batch) -> Callable[[Sequence[str]], str | None]:
+    """Whether evaluating these expressions on the round's rows fails, and with what."""
+
+    def probe(texts: Sequence[str]) -> str | None:
+        columns = [f"IF(({batch.kind()}) = {OK}, {text}, NULL) AS c{i}" for i, text in enumerate(texts)]
+        try:
+            batch.frame.selectExpr(*columns).write.format("noop").mode("overwrite").save()
+        except PySparkException as error:
+            if not is_value_fault(error):
+                raise
+            return reason_of(error)
+        return None
+
+    return probe

@@ -1,0 +1,210 @@
+"""What thousands of window queries share.  Pure: no Spark, no clock, no disk.
+
+A query asks for a *slot* (its predicate and group-by), a *grain* (the widest panes whose edges hold
+every edge of its window), *measures* (what its aggregates decompose into) and a *program* (its SELECT
+and HAVING over those aggregates).  Queries of one slot and grain sit on one *ring*; every ring is fed
+from one Spark aggregate a round, whose rows are grouped by *cuts*: one for each maximal group-by, with
+the smaller ones rolled up from it.  Predicates are bits of a signature: rows with the same bits meet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from headrace.families.windows.finish import Finish, compile_finish, supports
+from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
+from headrace.sql.functions import may_raise
+from headrace.sql.query import Output, Query
+from headrace.sql.tree import Aggregate, Bound, Call, Expr, Literal, aggregates_of
+from headrace.values import VOID, Relation, Window
+
+SIGNATURE_BITS = 62
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A predicate and a group-by: the rows and groups of a query, whatever its window."""
+
+    where: Expr | None
+    keys: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """SELECT and HAVING over finished aggregates; bare window bounds are not stored (see runtime.answers)."""
+
+    outputs: tuple[Expr, ...]
+    having: Expr | None
+    aggregates: tuple[Aggregate, ...]
+    finish: Finish = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one query asks of the shared work."""
+
+    slot: Slot
+    window: Window
+    measures: tuple[Measure, ...]
+    program: Program
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    reason: str
+
+
+def share(query: Query, relation: Relation) -> Share | Refusal:
+    """How the query is shared, or why it is not."""
+    if query.window is None:
+        return Refusal("it has no window" if query.grouped else "it is a filter or projection: it has no window")
+    if relation.is_table:
+        return Refusal("it is over a table")
+    reason = next((r for a in query.aggregates if (r := refusal(a))), None)
+    if reason is None:
+        reason = next((r for e in _finished(query) if (r := supports(e))), None)
+    if reason is not None:
+        return Refusal(reason)
+    slot = Slot(query.where, tuple(guard(k, query.where) for k in query.keys))
+    program = _program(query.outputs, query.having, query.where)
+    needed = {ROWS: None, **{m: None for a in program.aggregates for m in measures_for(a)}}
+    return Share(slot, query.window, tuple(needed), program)
+
+
+def guard(expr: Expr, where: Expr | None) -> Expr:
+    """An expression that can fail must only see the rows its own query selects, as in Spark."""
+    if where is None or not may_raise(expr):
+        return expr
+    return Call("case", (where, expr, Literal(None, VOID)), expr.type)
+
+
+def _finished(query: Query) -> list[Expr]:
+    outputs = [o.expr for o in query.outputs if not isinstance(o.expr, Bound)]
+    return outputs if query.having is None else [*outputs, query.having]
+
+
+@lru_cache(maxsize=100_000)
+def _program(outputs: tuple[Output, ...], having: Expr | None, where: Expr | None) -> Program:
+    exprs = tuple(_guard_aggregates(o.expr, where) for o in outputs if not isinstance(o.expr, Bound))
+    kept = None if having is None else _guard_aggregates(having, where)
+    return _compiled(exprs, kept)
+
+
+@lru_cache(maxsize=100_000)
+def _compiled(exprs: tuple[Expr, ...], having: Expr | None) -> Program:
+    return Program(exprs, having, aggregates_of(*exprs, having), compile_finish(exprs, having))
+
+
+def _guard_aggregates(expr: Expr, where: Expr | None) -> Expr:
+    if isinstance(expr, Aggregate):
+        return Aggregate(expr.op, tuple(guard(a, where) for a in expr.args), expr.type, expr.distinct)
+    if isinstance(expr, Call):
+        return Call(expr.op, tuple(_guard_aggregates(a, where) for a in expr.args), expr.type)
+    return expr
+
+
+# -- rings: who sits where ------------------------------------------------------------------------
+
+
+RingKey = tuple[Slot, int]
+
+
+@dataclass(slots=True)
+class RingPlan:
+    """The queries of one slot and grain."""
+
+    slot: Slot
+    grain_us: int
+    members: dict[int, Share] = field(default_factory=dict)
+    measures: Counter[Measure] = field(default_factory=Counter)
+
+    @property
+    def length(self) -> int:
+        """Panes of the longest window."""
+        return max(s.window.range_us for s in self.members.values()) // self.grain_us
+
+
+class Seating:
+    """Which query sits on which ring.  Adding or removing one costs that one, however many there are."""
+
+    def __init__(self) -> None:
+        self.rings: dict[RingKey, RingPlan] = {}
+        self.shares: dict[int, Share] = {}
+
+    def add(self, query_id: int, share: Share) -> RingPlan:
+        key = (share.slot, share.window.grain_us)
+        ring = self.rings.get(key)
+        if ring is None:
+            ring = self.rings[key] = RingPlan(share.slot, share.window.grain_us)
+        ring.members[query_id] = share
+        ring.measures.update(share.measures)
+        self.shares[query_id] = share
+        return ring
+
+    def remove(self, query_id: int) -> RingPlan:
+        share = self.shares.pop(query_id)
+        key = (share.slot, share.window.grain_us)
+        ring = self.rings[key]
+        del ring.members[query_id]
+        ring.measures.subtract(share.measures)
+        ring.measures += Counter()  # drops what nobody needs
+        if not ring.members:
+            del self.rings[key]
+        return ring
+
+
+# -- cuts: what Spark aggregates ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One grouping of the round's rows: by these keys and the bits of these predicates."""
+
+    keys: tuple[Expr, ...]
+    predicates: tuple[Expr, ...]
+
+    @property
+    def words(self) -> int:
+        """BIGINT columns the signature takes."""
+        return -(-len(self.predicates) // SIGNATURE_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """The one Spark aggregate of a round: pane width, groupings, measures."""
+
+    pane_us: int
+    cuts: tuple[Cut, ...]
+    measures: tuple[Measure, ...]
+
+    def find(self, slot: Slot) -> int | None:
+        """The cut whose rows the slot can be rolled up from."""
+        for i, cut in enumerate(self.cuts):
+            if set(slot.keys) <= set(cut.keys) and (slot.where is None or slot.where in cut.predicates):
+                return i
+        return None
+
+
+def plan_cuts(rings: Iterable[RingPlan]) -> Cuts:
+    """The groupings all rings can be fed from, in an order that depends on the queries alone."""
+    predicates: dict[frozenset[Expr], dict[Expr, None]] = {}
+    keys: dict[frozenset[Expr], tuple[Expr, ...]] = {}
+    measures: dict[Measure, None] = {}
+    pane_us = 0
+    for ring in rings:
+        which = frozenset(ring.slot.keys)
+        keys.setdefault(which, tuple(dict.fromkeys(ring.slot.keys)))
+        wanted = predicates.setdefault(which, {})
+        if ring.slot.where is not None:
+            wanted[ring.slot.where] = None
+        measures.update(dict.fromkeys(ring.measures))
+        pane_us = math.gcd(pane_us, ring.grain_us)
+    cuts: dict[frozenset[Expr], dict[Expr, None]] = {}
+    for which in sorted(keys, key=len, reverse=True):
+        holder = next((c for c in cuts if which <= c), which)
+        cuts.setdefault(holder, {}).update(predicates[which])
+    return Cuts(pane_us, tuple(Cut(keys[c], tuple(p)) for c, p in cuts.items()), tuple(measures))

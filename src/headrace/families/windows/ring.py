@@ -1,0 +1,237 @@
+"""A ring of panes that answers every window ending at its newest pane with one join, whatever the range.
+
+Totals are joined, never subtracted: 1e300 followed by 1.0 keeps the 1.0, and a NaN leaves with its pane.
+
+For a window of panes [a, b], b the newest, a < b, let l be the highest bit in which a and b differ and
+mid = (b >> l) << l, so a < mid ≤ b.  The answer is  tail[a] ⊕ head[l]  with
+
+    tail[a] = panes a … mid-1 joined          head[l] = panes mid … b joined.
+
+* One tail per pane is enough.  The set bits l₁ > l₂ > … of b split what is below b into the runs
+  [mid_l - 2^l, mid_l), and every a lies in exactly one: the one of its l.  (The two-stack trick, one pair of
+  stacks per set bit, as in a Fenwick tree.)
+* When b = odd · 2^k comes, the runs of levels 0 … k-1 of b-1 become one run of level k:
+  tail[a] ⊕= tail[b - 2^j] for a in [b - 2^(j+1), b - 2^j), j = 0 … k-1; head[k] starts with pane b, and the heads
+  of higher set bits take pane b in.  That is about log2(length) joins per pane.
+* Levels stop at L with 2^L ≥ length; all higher ones share head[L] = panes (b >> L) << L … b.  Proof: for l ≥ L, mid
+  is a multiple of 2^l, so of 2^L; and (a, b] holds at most one multiple of 2^L because b - a < length ≤ 2^L.
+  So mid is the last multiple of 2^L not above b.
+* Shifts are arithmetic, so all this holds for negative panes too (for a < 0 ≤ b the split is at mid = 0).
+
+How an answer is bracketed depends on a and b only: not on `length`, nor on how panes were grouped into calls of
+`close`.  An empty pane is neutral to the bit.  So a ring rebuilt from a log gives the same bits again.
+
+Memory: `length` rows of tails and log2(length) + 1 of heads, each of columns × groups × 8 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.families.windows import ring_kernels as kernels
+from headrace.families.windows.partials import Partials
+from headrace.families.windows.ring_kernels import Columns, Floats, Ints, Ints32, Ops, Rows
+
+CHUNK_ROWS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The op code of each column.  The first int column is the row count of the group."""
+
+    int_ops: tuple[int, ...]
+    float_ops: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """One entry per shape.  Window k of a shape covers panes [k·slide + offset, k·slide + offset + range).
+
+    Windows that start before pane `first_start` are not answered: their history is incomplete.
+    """
+
+    range_panes: Ints
+    slide_panes: Ints
+    offset_panes: Ints
+    first_start: Ints
+
+    @staticmethod
+    def none() -> Windows:
+        empty = np.empty(0, np.int64)
+        return Windows(empty, empty, empty, empty)
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Groups with rows, by shape, then end, then group.  Those of shape i are `offsets[i]:offsets[i + 1]`.
+
+    `end` is the pane edge the window ends at: its last pane + 1.  Columns are as in the Layout, `[column, answer]`.
+    """
+
+    shape: Ints32
+    end: Ints
+    group: Ints32
+    ints: Ints
+    floats: Floats
+    offsets: Ints
+
+
+class _Chunk(NamedTuple):
+    """What one call of `advance` wrote: blocks (shape, end, number of answers) and their answers."""
+
+    blocks: Ints
+    answers: Columns
+
+
+class Ring:
+    """All panes of one predicate and one group-by at one pane width, for every window shape on them.
+
+    `length` is the range in panes of the longest window it can answer, `first` the first pane that can hold rows.
+    """
+
+    def __init__(self, layout: Layout, length: int, first: int) -> None:
+        assert length >= 1 and layout.int_ops[0] == kernels.ADD
+        self.layout = layout
+        self.length = length
+        self._ops = Ops(np.array(layout.int_ops, np.int64), np.array(layout.float_ops, np.int64))
+        self._open = Partials(self._ops)
+        self._groups = 0
+        self._clock = np.array([first, first - length - 1, 0, 0, 0, 0], np.int64)
+        self._tail = self._rows(length, 0)
+        self._head = self._rows((length - 1).bit_length() + 1, 0)
+        self._row = self._rows(1, 0)
+        self._windows: Windows | None = None
+        self._spans_due = np.empty((4, 0), np.int64), np.empty(0, np.int64)
+
+    @property
+    def next_pane(self) -> int:
+        """The first pane that is not closed."""
+        return int(self._clock[kernels.NEXT])
+
+    @property
+    def nbytes(self) -> int:
+        return sum(a.nbytes for rows in (self._tail, self._head, self._row) for a in rows) + self._open.nbytes
+
+    def add(self, panes: Ints, groups: Ints32, ints: Ints, floats: Floats) -> None:
+        """Merge partial rows (columns of `ints` and `floats`) into open panes, in the order given.
+
+        Several may meet in one pane and group.  Rows are as wide as the largest group id: ids should be dense.
+        """
+        if not panes.size:
+            return
+        assert panes.min() >= self._clock[kernels.NEXT], "a partial for a closed pane"
+        self._open.append(panes, groups, ints, floats)
+        self._widen(int(groups.max()) + 1)
+
+    def close(self, through: int, windows: Windows) -> Answers:
+        """Close every open pane up to `through`, in order; answer each window that ends at the right edge of one.
+
+        The answers of all those panes are held at once: a caller with far to go goes in several steps.
+        `windows` is taken to be unchanged if it is the object of the last call.
+        """
+        spans, due = self._spans(windows)
+        order = self._open.due(through)
+        self._clock[kernels.USED] = 0
+        chunks: list[_Chunk] = []
+        answers = 0
+        while self._clock[kernels.NEXT] <= through:
+            chunk = self._chunk(due.size, answers)
+            answers = self._advance(through, order, spans, due, chunk)
+            if self._clock[kernels.WRITTEN]:
+                chunks.append(chunk._replace(blocks=chunk.blocks[:, : self._clock[kernels.BLOCKS]]))
+        self._open.drop(through)
+        return _gather(chunks, due.size) if chunks else _nothing(due.size, self.layout)
+
+    def _advance(self, through: int, order: Ints, spans: Ints, due: Ints, chunk: _Chunk) -> int:
+        """Close panes until done or the chunk is full; returns the answers the next chunk must have room for."""
+        self._clock[kernels.WRITTEN] = self._clock[kernels.BLOCKS] = 0
+        ring = (self._clock, self._ops, self._tail, self._head, self._row, self._groups)
+        return int(kernels.advance(through, *ring, order, self._open.columns, spans, due, *chunk))
+
+    def _spans(self, windows: Windows) -> tuple[Ints, Ints]:
+        """The shapes as one array, and room for when each is due; kept, as most rounds have the shapes of the last."""
+        if windows is not self._windows:
+            spans = np.stack([windows.range_panes, windows.slide_panes, windows.offset_panes, windows.first_start])
+            assert not spans.size or (spans[0].max() <= self.length and spans[:2].min() >= 1), "a window must fit"
+            self._windows, self._spans_due = windows, (spans, np.empty(spans.shape[1], np.int64))
+        return self._spans_due
+
+    def _chunk(self, shapes: int, answers: int) -> _Chunk:
+        room = max(min(CHUNK_ROWS, shapes * self._groups), answers)
+        panes = max(1, min(64, CHUNK_ROWS // max(1, shapes)))
+        blocks = np.empty((3, shapes * panes), np.int64)
+        return _Chunk(blocks, _columns(self._ops.ints.size, self._ops.floats.size, room))
+
+    def _rows(self, rows: int, width: int) -> Rows:
+        """Empty rows."""
+        ints = np.empty((rows, self._ops.ints.size, width), np.int64)
+        floats = np.empty((rows, self._ops.floats.size, width), np.float64)
+        new = Rows(ints, floats, np.zeros(rows, np.uint8))
+        kernels.clear_rows(self._ops, new)
+        return new
+
+    def _widen(self, groups: int) -> None:
+        """Make room for `groups` groups: exactly at first, then doubling."""
+        self._groups = max(self._groups, groups)
+        width = self._row.ints.shape[2]
+        if groups > width:
+            width = max(groups, 2 * width)
+            self._tail = self._wider(self._tail, width)
+            self._head = self._wider(self._head, width)
+            self._row = self._rows(1, width)
+
+    def _wider(self, old: Rows, width: int) -> Rows:
+        new = self._rows(old.live.size, width)
+        new.ints[:, :, : old.ints.shape[2]] = old.ints
+        new.floats[:, :, : old.floats.shape[2]] = old.floats
+        new.live[:] = old.live
+        return new
+
+
+def _columns(ints: int, floats: int, room: int) -> Columns:
+    return Columns(
+        np.empty(0, np.int64), np.empty(room, np.int32), np.empty((ints, room), np.int64), np.empty((floats, room))
+    )
+
+
+def _gather(chunks: list[_Chunk], shapes: int) -> Answers:
+    """All chunks as one, blocks sorted by shape (within a shape they already come by end)."""
+    shape, end, count = np.concatenate([c.blocks for c in chunks], axis=1)
+    order = np.argsort(shape, kind="stable")
+    ordered, sizes = shape[order], count[order]
+    offsets = np.searchsorted(ordered, np.arange(shapes + 1))
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    if len(chunks) == 1 and end[0] == end[-1]:
+        answers = chunks[0].answers
+    else:
+        answers = _place(chunks, order, starts)
+    total = int(starts[-1])
+    return Answers(
+        shape=np.repeat(ordered.astype(np.int32), sizes),
+        end=np.repeat(end[order], sizes),
+        group=answers.group[:total],
+        ints=answers.ints[:, :total],
+        floats=answers.floats[:, :total],
+        offsets=starts[offsets],
+    )
+
+
+def _place(chunks: list[_Chunk], order: Ints, starts: Ints) -> Columns:
+    """Copy every block to where it belongs: `order` lists the blocks of all chunks as they shall be."""
+    out = _columns(chunks[0].answers.ints.shape[0], chunks[0].answers.floats.shape[0], int(starts[-1]))
+    to = np.empty(order.size, np.int64)
+    to[order] = starts[:-1]
+    done = 0
+    for chunk in chunks:
+        blocks = chunk.blocks.shape[1]
+        kernels.place(to[done : done + blocks], chunk.blocks[2], chunk.answers, out)
+        done += blocks
+    return out
+
+
+def _nothing(shapes: int, layout: Layout) -> Answers:
+    none = _columns(len(layout.int_ops), len(layout.float_ops), 0)
+    return Answers(none.group, none.pane, none.group, none.ints, none.floats, np.zeros(shapes + 1, np.int64))

@@ -1,0 +1,267 @@
+"""The rings of one stream: seated by the plan, fed from the pane log, closed by the watermark.
+
+Rings are a cache of the pane log.  One that is new, or must hold more than it was made for, is
+rebuilt from the log before the next round; nothing else notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headrace.catalog.catalog import Registered
+from headrace.config import Config
+from headrace.disk import Disk
+from headrace.errors import PlanError
+from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
+from headrace.families.windows.measures import Arrangement, arrange
+from headrace.families.windows.panes import PaneLog
+from headrace.families.windows.plan import Cuts, Program, Refusal, RingKey, RingPlan, Seating, Share, Slot, plan_cuts, share
+from headrace.families.windows.ring import Answers, Ring, Windows
+from headrace.runtime.family import Round
+from headrace.runtime.ledger import FileMark, Ledger
+from headrace.sql.emit import emit
+from headrace.values import US_PER_MS, Relation, Window
+
+ALWAYS = -(1 << 60)
+SELECTIVITIES_MAX = 32
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSeats:
+    """Queries of one ring with the same program: their ids and the shape each answers with."""
+
+    program: Program
+    ids: NDArray[np.int64]
+    shapes: NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Seat:
+    """A ring and who sits on it."""
+
+    plan: RingPlan
+    arrangement: Arrangement
+    ring: Ring | None = None
+    windows: Windows = field(default_factory=Windows.none)
+    programs: tuple[ProgramSeats, ...] = ()
+    listed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What one ring answered in a round."""
+
+    seat: Seat
+    answers: Answers
+
+
+class Rings:
+    """All rings of a stream."""
+
+    def __init__(self, disk: Disk, ledger: Ledger, config: Config) -> None:
+        self._config = config
+        self._log = PaneLog(disk, ledger)
+        newest = ledger.newest.newest_us if ledger.newest else None
+        self._newest_us = newest
+        self._seating = Seating()
+        self._seats: dict[RingKey, Seat] = {}
+        self._since: dict[int, int] = {}
+        self._cuts: Cuts | None = None
+        self.keys = KeySpace.empty()
+        self.selectivity: dict[str, float] = {}
+
+    # -- who sits where -----------------------------------------------------------------------------
+
+    def seat(self, queries: Sequence[Registered], relation: Relation) -> None:
+        """These are the queries now: seat the new, let go of the gone."""
+        wanted = {r.id: r.query for r in queries}
+        self.unseat([i for i in self._seating.shares if i not in wanted])
+        for query_id, query in wanted.items():
+            if query_id in self._seating.shares:
+                continue
+            asked = share(query, relation)
+            assert not isinstance(asked, Refusal), asked
+            self._since[query_id] = self._covered_from(asked)
+            self._place(self._seating.add(query_id, asked), asked)
+            self._cuts = None
+
+    def unseat(self, ids: Iterable[int]) -> None:
+        for query_id in ids:
+            plan = self._seating.remove(query_id)
+            del self._since[query_id]
+            key = (plan.slot, plan.grain_us)
+            if plan.members:
+                self._seats[key].listed = False
+            else:
+                del self._seats[key]
+                if not any(s.plan.slot == plan.slot for s in self._seats.values()):
+                    self.keys.forget(plan.slot)
+            self._cuts = None
+
+    def shares(self) -> Mapping[int, Share]:
+        return self._seating.shares
+
+    def cuts(self) -> Cuts:
+        """What Spark is to aggregate in the next round."""
+        if self._cuts is None:
+            self._cuts = plan_cuts(self._seating.rings.values())
+        return self._cuts
+
+    def _place(self, plan: RingPlan, asked: Share) -> None:
+        """Make sure the ring can hold a new member; one that cannot is rebuilt from the log."""
+        key = (plan.slot, plan.grain_us)
+        seat = self._seats.get(key)
+        if seat is None:
+            self._seats[key] = Seat(plan, arrange(tuple(plan.measures)))
+            return
+        seat.listed = False
+        short = seat.ring is not None and asked.window.range_us // plan.grain_us > seat.ring.length
+        if short or any(m not in seat.arrangement.ints for m in asked.measures):
+            seat.ring = None
+            seat.arrangement = arrange(tuple(plan.measures))
+
+    def _covered_from(self, asked: Share) -> int:
+        """Windows that start before this lack rows."""
+        whole, from_us = self._log.since(asked)
+        return ALWAYS if whole else from_us
+
+    # -- a round ------------------------------------------------------------------------------------
+
+    def take(self, cuts: Cuts, panes: pa.Table, round: Round) -> FileMark:
+        """Log the round's panes and add them to the rings."""
+        rows = PaneRows(cuts, panes, self.keys)
+        self._rebuild(round, rows)
+        slots: dict[Slot, SlotRows | None] = {}
+        for seat in self._seats.values():
+            slot = seat.plan.slot
+            if slot not in slots:
+                slots[slot] = rows.slot(slot)
+            found = slots[slot]
+            assert found is not None and seat.ring is not None
+            _add(seat, seat.ring, rows, found, ALWAYS)
+        self._newest_us = round.newest_us
+        self._note_selectivity(rows, slots, round)
+        self._check_memory()
+        return self._log.append(round.id, round.newest_before_us, round.newest_us, cuts, panes)
+
+    def close(self, watermark_us: int | None) -> list[Closed]:
+        """Close what the watermark has passed; the rings that answered something."""
+        if watermark_us is None:
+            return []
+        closed = []
+        for seat in self._seats.values():
+            assert seat.ring is not None
+            through = watermark_us // seat.plan.grain_us - 1
+            if through >= seat.ring.next_pane:
+                if not seat.listed:
+                    self._list(seat)
+                answers = seat.ring.close(through, seat.windows)
+                if answers.end.size:
+                    closed.append(Closed(seat, answers))
+        return closed
+
+    def prune(self, watermark_us: int | None) -> int:
+        """Forget panes no window can need; the first round of the log that stays."""
+        if watermark_us is None:
+            return self._log.keep_from(None)
+        longest = max((s.window.range_us for s in self._seating.shares.values()), default=0)
+        return self._log.keep_from(watermark_us - longest - self._config.history_ms * US_PER_MS)
+
+    def unshared_s(self, rows: int, spark_s: float) -> float:
+        """Estimated Spark time of the round with each query its own job: one such aggregate each, at the least."""
+        return len(self._seating.shares) * spark_s if rows else 0.0
+
+    # -- rebuilding -----------------------------------------------------------------------------------
+
+    def _rebuild(self, round: Round, rows: PaneRows) -> None:
+        """Make the rings that are missing, with what the log holds up to the round before."""
+        missing = [s for s in self._seats.values() if s.ring is None]
+        if not missing:
+            return
+        before, after = round.watermark_before_us, round.watermark_us
+        for seat in missing:
+            first = self._first_pane(seat, before, after, rows)
+            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, first)
+        if before is None:
+            return
+        for entry, table in self._log.replay():
+            old = PaneRows(entry.cuts, table, self.keys)
+            slots: dict[Slot, SlotRows | None] = {}
+            for seat in missing:
+                if seat.plan.grain_us % entry.cuts.pane_us:
+                    continue
+                slot = seat.plan.slot
+                if slot not in slots:
+                    slots[slot] = old.slot(slot)
+                found = slots[slot]
+                if found is not None and seat.ring is not None:
+                    _add(seat, seat.ring, old, found, seat.ring.next_pane)
+        for seat in missing:
+            assert seat.ring is not None
+            seat.ring.close(before // seat.plan.grain_us - 1, Windows.none())
+
+    def _first_pane(self, seat: Seat, before: int | None, after: int | None, rows: PaneRows) -> int:
+        """The oldest pane that can still matter."""
+        grain = seat.plan.grain_us
+        if before is not None:
+            return before // grain - seat.plan.length
+        found = rows.slot(seat.plan.slot)
+        oldest = [int(found.pane_us.min()) // grain] if found is not None and found.pane_us.size else []
+        return min([*oldest, *([] if after is None else [after // grain])], default=0)
+
+    def _list(self, seat: Seat) -> None:
+        """Window shapes and programs of a ring's members, as arrays."""
+        shapes: dict[tuple[Window, int], int] = {}
+        programs: dict[int, tuple[Program, list[int], list[int]]] = {}
+        for query_id, asked in seat.plan.members.items():
+            shape = shapes.setdefault((asked.window, self._since[query_id]), len(shapes))
+            _, ids, places = programs.setdefault(id(asked.program), (asked.program, [], []))
+            ids.append(query_id)
+            places.append(shape)
+        grain = seat.plan.grain_us
+        columns = np.array(
+            [[w.range_us // grain, w.slide_us // grain, w.offset_us // grain, -(-since // grain)] for w, since in shapes],
+            np.int64,
+        ).T.copy()
+        seat.windows = Windows(*columns)
+        seat.programs = tuple(ProgramSeats(p, np.array(i, np.int64), np.array(s, np.int64)) for p, i, s in programs.values())
+        seat.listed = True
+
+    # -- statistics and limits --------------------------------------------------------------------------
+
+    def _note_selectivity(self, rows: PaneRows, slots: Mapping[Slot, SlotRows | None], round: Round) -> None:
+        counted = round.census.rows - round.census.late - round.census.no_time - round.census.bad
+        self.selectivity = {}
+        for slot, found in slots.items():
+            if len(self.selectivity) >= SELECTIVITIES_MAX or not counted:
+                return
+            if slot.where is not None and found is not None:
+                self.selectivity[emit(slot.where)] = round_to(rows.rows_of(found.index) / counted)
+
+    def _check_memory(self) -> None:
+        used = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None)
+        if used > self._config.ring_bytes_max:
+            raise PlanError(
+                "the windows need more memory than allowed", value=f"{used:,} bytes in {len(self._seats)} rings",
+                choices=(f"ring_bytes_max = {self._config.ring_bytes_max:,}",),
+                hint="fewer groups, shorter ranges, slides that divide their ranges, or a higher limit", code="RING_BYTES",
+            )
+
+
+def round_to(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _add(seat: Seat, ring: Ring, rows: PaneRows, found: SlotRows, oldest: int) -> None:
+    panes = found.pane_us // seat.plan.grain_us
+    index, groups = found.index, found.groups
+    if oldest > ALWAYS:
+        live = np.flatnonzero(panes >= oldest)
+        panes, index, groups = panes[live], index[live], groups[live]
+    ints, floats = rows.measures(seat.arrangement.ints, index)
+    ring.add(panes, groups, ints, floats)

@@ -1,0 +1,95 @@
+"""Reading committed answers: whole, or one after another with a place to resume from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.catalog.catalog import Registered
+from headrace.errors import ServingError
+from headrace.runtime.answers import ARROW_TIME, AnswerLog, column_names
+from headrace.sql.query import Query
+from headrace.values import Type
+
+_SEQ_BITS = 32  # a seq is round << 32 | position in the round: it only grows, and never changes
+
+_ARROW = {
+    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": ARROW_TIME, "timestamp_ntz": pa.timestamp("us"), "void": pa.null(),
+    "window": pa.struct([("start", ARROW_TIME), ("end", ARROW_TIME)]),
+}
+
+
+class Answer(dict[str, object]):
+    """One answer, as a dict of its columns; `seq` is where to resume after it."""
+
+    __slots__ = ("seq",)
+
+    def __init__(self, row: dict[str, object], seq: int) -> None:
+        super().__init__(row)
+        self.seq = seq
+
+
+@dataclass(frozen=True, slots=True)
+class QueryInfo:
+    """A live query as `headrace list` shows it.  `reason`: why it is quarantined, or not shared."""
+
+    name: str
+    stream: str
+    family: str
+    state: str
+    reason: str
+    sql: str
+    answers: int
+
+
+def arrow_type(kind: Type) -> pa.DataType:
+    if kind.name == "decimal":
+        return pa.decimal128(kind.precision, kind.scale)
+    if kind.name.startswith("array<"):
+        return pa.list_(arrow_type(Type(kind.name[6:-1])))
+    return _ARROW.get(kind.name, pa.string())
+
+
+def empty_answer(query: Query) -> pa.Table:
+    """The columns of an answer, without rows."""
+    types = {o.name: arrow_type(o.expr.type) for o in query.outputs}
+    return pa.table({n: pa.array([], types.get(n, ARROW_TIME)) for n in column_names(query)})
+
+
+def watch_answers(
+    registered: Registered, log: Callable[[], AnswerLog], since: int | None, goes_on: Callable[[], bool], poll_s: float
+) -> Iterator[Answer]:
+    """Committed answers in order, each once, from just after `since`; waits for more while `goes_on`."""
+    if since is not None and (isinstance(since, bool) or not isinstance(since, int) or since < 0):
+        raise ServingError("not a place to resume from", value=since, hint="pass the .seq of an answer")
+    done_round, done_row = (-1, -1) if since is None else (since >> _SEQ_BITS, since & ((1 << _SEQ_BITS) - 1))
+    first = next(iter(log().rounds()), None)
+    if since is not None and first is not None and done_round < first - 1:
+        raise ServingError("answers after this place have been removed", value=since,
+                           hint=f"the oldest round kept is {first}; watch without since", code="SINCE_GONE")
+    return _follow(registered, log, done_round, done_row, goes_on, poll_s)
+
+
+def _follow(
+    registered: Registered, log: Callable[[], AnswerLog], done_round: int, done_row: int,
+    goes_on: Callable[[], bool], poll_s: float,
+) -> Iterator[Answer]:
+    while True:
+        last_look = not goes_on()
+        answers = log()
+        for round_id in answers.rounds(done_round - 1):
+            skip = done_row + 1 if round_id == done_round else 0
+            table = answers.read(registered.id, registered.query, round_id)
+            for position, row in enumerate(table.slice(skip).to_pylist() if table is not None else (), skip):
+                done_row = position
+                yield Answer(row, (round_id << _SEQ_BITS) | position)
+            if round_id > done_round:
+                done_round, done_row = round_id, (table.num_rows - 1 if table is not None else -1)
+        if last_look:
+            return
+        time.sleep(poll_s)

@@ -1,0 +1,208 @@
+"""The answers log: what a round answered, for thousands of queries, in one file.
+
+Answers of all queries whose columns have the same types lie together in one Arrow block, sorted
+by query; an index says where each query's rows are, so reading one query slices, not scans.
+
+    block … block  index  <offset of index: 8 bytes>  "HRANSWER"
+
+A block's first column is the end of the window in µs; its start follows from the query's range,
+so neither `window_start` nor `window` is stored.  Answers of plain Spark queries are Parquet
+files that Spark wrote, with all columns as the user reads them.
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from headrace.disk import Disk
+from headrace.errors import HomeError
+from headrace.runtime.ledger import FileMark, Ledger
+from headrace.sql.query import Query
+from headrace.sql.tree import Bound
+
+MAGIC = b"HRANSWER"
+ARROW_TIME = pa.timestamp("us", tz="UTC")
+WINDOW_COLUMNS = ("window_start", "window_end")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Answers of queries with like columns: rows of `ids[0]` first, `counts[0]` of them, and so on."""
+
+    ids: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    end_us: NDArray[np.int64]
+    columns: tuple[pa.Array, ...]
+
+
+def pack(blocks: Sequence[Block]) -> memoryview:
+    """The bytes of an answers file."""
+    sink = io.BytesIO()
+    index: list[pa.RecordBatch] = []
+    for block in blocks:
+        start = sink.tell()
+        arrays = [pa.array(block.end_us), *block.columns]
+        _write(sink, pa.record_batch(arrays, names=[f"c{i}" for i in range(len(arrays))]))
+        rows = np.concatenate(([0], np.cumsum(block.counts)[:-1])) if len(block.counts) else block.counts
+        place = np.full(len(block.ids), start, np.int64)
+        index.append(pa.record_batch([pa.array(a) for a in (block.ids, place, rows, block.counts)], names=list("qprc")))
+    offset = sink.tell()
+    empty = pa.record_batch([pa.array([], pa.int64())] * 4, names=list("qprc"))
+    _write(sink, pa.Table.from_batches(index or [empty]).combine_chunks().to_batches()[0] if index else empty)
+    sink.write(offset.to_bytes(8, "little") + MAGIC)
+    return sink.getbuffer()
+
+
+def _write(sink: io.BytesIO, batch: pa.RecordBatch) -> None:
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+
+
+class AnswerFile:
+    """An answers file, mapped into memory."""
+
+    def __init__(self, data: pa.Buffer) -> None:
+        self._data = data
+        tail = data.slice(data.size - 16).to_pybytes()
+        if tail[8:] != MAGIC:
+            raise HomeError("not an answers file", value=tail[8:])
+        index = pa.ipc.open_stream(data.slice(int.from_bytes(tail[:8], "little"))).read_all()
+        self._ids, self._places, self._rows, self._counts = (
+            index.column(i).combine_chunks().to_numpy() if index.num_rows else np.zeros(0, np.int64) for i in range(4)
+        )
+        self._blocks: dict[int, pa.Table] = {}
+
+    def rows(self, query_id: int) -> pa.Table | None:
+        found = np.flatnonzero(self._ids == query_id)
+        parts = [self._slice(int(i)) for i in found]
+        return pa.concat_tables(parts) if parts else None
+
+    def counts(self) -> dict[int, int]:
+        return dict(zip(self._ids.tolist(), self._counts.tolist(), strict=True))
+
+    def _slice(self, i: int) -> pa.Table:
+        place = int(self._places[i])
+        block = self._blocks.get(place)
+        if block is None:
+            block = self._blocks[place] = pa.ipc.open_stream(self._data.slice(place)).read_all()
+        return block.slice(int(self._rows[i]), int(self._counts[i]))
+
+
+class AnswerLog:
+    """Committed answers of one stream, by query and round."""
+
+    def __init__(self, disk: Disk, ledger: Ledger) -> None:
+        self._disk = disk
+        self._ledger = ledger
+        self._marks: dict[int, tuple[FileMark, ...]] = {}
+        self._checked: set[str] = set()
+
+    def rounds(self, after: int = -1) -> list[int]:
+        """Committed rounds later than `after`."""
+        return [r for r in self._ledger.rounds if r > after]
+
+    def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None:
+        """What a committed round answered to the query, with the columns of its SELECT."""
+        shared = self._path(round_id)
+        plain = f"{self._plain(round_id)}/{query_id}/"
+        parts: list[pa.Table] = []
+        for mark in self._marks_of(round_id):
+            if mark.path == shared:
+                rows = AnswerFile(self._map(mark)).rows(query_id)
+                parts += [] if rows is None else [dress(query, rows)]
+            elif mark.path.startswith(plain):
+                self._map(mark)
+                rows = pq.read_table(self._disk.root / mark.path, partitioning=None)
+                parts.append(rows.rename_columns(column_names(query)))
+        return pa.concat_tables(parts) if parts else None
+
+    def read_all(self, query_id: int, query: Query, after: int = -1) -> Iterator[tuple[int, pa.Table]]:
+        for round_id in self.rounds(after):
+            table = self.read(query_id, query, round_id)
+            if table is not None:
+                yield round_id, table
+
+    def counts(self) -> dict[int, int]:
+        """Answers so far by query id."""
+        total: Counter[int] = Counter()
+        for round_id in self.rounds():
+            for mark in self._marks_of(round_id):
+                if mark.path == self._path(round_id):
+                    total.update(AnswerFile(self._map(mark)).counts())
+                else:
+                    query_id = int(mark.path.split("/")[-2])
+                    total[query_id] += pq.read_metadata(self._disk.root / mark.path).num_rows
+        return dict(total)
+
+    def _path(self, round_id: int) -> str:
+        return shared_path(self._ledger.folder, round_id)
+
+    def _plain(self, round_id: int) -> str:
+        return plain_folder(self._ledger.folder, round_id)
+
+    def _marks_of(self, round_id: int) -> tuple[FileMark, ...]:
+        if round_id not in self._marks:
+            files = self._ledger.read(round_id).files
+            self._marks[round_id] = tuple(m for m in files if "/answers/" in m.path)
+        return self._marks[round_id]
+
+    def _map(self, mark: FileMark) -> pa.Buffer:
+        """The file's bytes, its checksum verified the first time."""
+        if mark.path not in self._checked:
+            self._ledger.check(mark)
+            self._checked.add(mark.path)
+        with pa.memory_map(str(self._disk.root / mark.path)) as file:
+            return file.read_buffer()
+
+
+def shared_path(folder: str, round_id: int) -> str:
+    return f"{folder}/answers/{round_id:012d}.arrow"
+
+
+def plain_folder(folder: str, round_id: int) -> str:
+    return f"{folder}/answers/{round_id:012d}.plain"
+
+
+def dress(query: Query, rows: pa.Table) -> pa.Table:
+    """Stored columns → the columns of the SELECT, then window_start and window_end."""
+    window = query.window
+    assert window is not None
+    ends = rows.column(0).combine_chunks().to_numpy() if rows.num_rows else np.zeros(0, np.int64)
+    bounds: dict[str, pa.Array] = {
+        "start": pa.array(ends - window.range_us).cast(ARROW_TIME),
+        "end": pa.array(ends).cast(ARROW_TIME),
+    }
+    bounds["window"] = pa.StructArray.from_arrays([bounds["start"], bounds["end"]], names=["start", "end"])
+    arrays: dict[str, Any] = {}
+    stored = iter(rows.columns[1:])
+    for output in query.outputs:
+        arrays[output.name] = bounds[output.expr.which] if isinstance(output.expr, Bound) else next(stored)
+    for name, which in zip(WINDOW_COLUMNS, ("start", "end"), strict=True):
+        arrays.setdefault(name, bounds[which])
+    return pa.table(arrays)
+
+
+def column_names(query: Query) -> list[str]:
+    """The columns of an answer, in order."""
+    names = [output.name for output in query.outputs]
+    return names if query.window is None else [*names, *(n for n in WINDOW_COLUMNS if n not in names)]
+
+
+def file_mark(disk: Disk, path: str) -> FileMark:
+    """The mark of a file that Spark wrote."""
+    crc = size = 0
+    with open(disk.root / path, "rb") as file:
+        while chunk := file.read(1 << 20):
+            crc = zlib.crc32(chunk, crc)
+            size += len(chunk)
+    return FileMark(path, size, crc)

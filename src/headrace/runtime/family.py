@@ -1,0 +1,127 @@
+"""What a family gives the runtime, and what the runtime gives a family.
+
+A family's `plan.py` says which queries it takes.  At work it is asked in this order: `open` once for each
+stream, restoring from the newest committed round; then for each round `replan` with the queries of that
+round, if they have changed, and `round` with its rows.  `round` may leave files in the home, all named by the round, and
+returns what to commit; nothing it returns is true before the commit.  After an error out of
+`round` the work is thrown away and opened again from the last committed round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from headrace.catalog.catalog import Registered
+from headrace.runtime.answers import Block
+from headrace.runtime.ledger import FileMark, Ledger
+from headrace.runtime.statistics import Census, Stopwatch
+from headrace.disk import Disk
+from headrace.config import Config
+from headrace.values import Relation
+
+OK, LATE, NO_TIME, BAD = range(4)
+CORRUPT = "_headrace_corrupt"
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The rows of a round.  Spark has read nothing yet; families build on `frame`."""
+
+    frame: DataFrame
+    relation: Relation
+    watermark_us: int | None
+    has_corrupt: bool = False
+
+    def kind(self) -> str:
+        """SQL: whether a row counts (OK), and if not, why."""
+        time = f"`{self.relation.time}`"
+        cases = [f"WHEN `{CORRUPT}` IS NOT NULL THEN {BAD}"] if self.has_corrupt else []
+        if self.relation.time is not None:
+            cases.append(f"WHEN {time} IS NULL THEN {NO_TIME}")
+            if self.watermark_us is not None:
+                cases.append(f"WHEN unix_micros({time}) < {steady(self.watermark_us, time)} THEN {LATE}")
+        return f"CASE {' '.join(cases)} ELSE {OK} END" if cases else str(OK)
+
+
+def steady(value: int, column: str) -> str:
+    """SQL for a number that changes from round to round.
+
+    Written as a literal it would be part of the generated Java, and Spark would compile the whole
+    stage again each round; as an element of an array, picked by something that cannot be folded
+    away, it is data, and the compiled stage is found in Spark's cache."""
+    return f"get(array({value}L), CAST({column} IS NULL AS INT))"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One round: its id, what came before, and, once the lead family has counted, its census."""
+
+    id: int
+    newest_before_us: int | None
+    late_us: int
+    census: Census = Census()
+
+    @property
+    def newest_us(self) -> int | None:
+        """Newest event time up to and with this round."""
+        known = [t for t in (self.newest_before_us, self.census.newest_us) if t is not None]
+        return max(known, default=None)
+
+    @property
+    def watermark_before_us(self) -> int | None:
+        """Rows older than this are late."""
+        return None if self.newest_before_us is None else self.newest_before_us - self.late_us
+
+    @property
+    def watermark_us(self) -> int | None:
+        """Windows that end at or before this are closed by this round."""
+        return None if self.newest_us is None else self.newest_us - self.late_us
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a family's round leaves to commit."""
+
+    blocks: list[Block] = field(default_factory=list)
+    files: list[FileMark] = field(default_factory=list)
+    keep: dict[str, int] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)
+    census: Census | None = None
+    answers: int = 0
+    unshared_s: float = 0.0
+    selectivity: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a family's work on one stream lives."""
+
+    disk: Disk
+    ledger: Ledger
+    relation: Relation
+    config: Config
+
+    @property
+    def folder(self) -> str:
+        return self.ledger.folder
+
+
+class Work(Protocol):
+    """A family at work on one stream."""
+
+    def replan(self, queries: Sequence[Registered]) -> None:
+        """These are the queries of the next round.  Called when they have changed."""
+
+    def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
+        """Answer the round.  May raise; never leaves half an answer."""
+
+
+class Family(Protocol):
+    name: str
+
+    def open(self, place: Place) -> Work:
+        """Restore the family's work on a stream from the newest committed round."""

@@ -1,0 +1,130 @@
+"""The home folder: everything durable, one format, one running engine at a time.
+
+    home/HEADRACE                 format and id
+    home/catalog.log              streams, tables, queries (headrace.catalog)
+    home/lock, home/epoch         who runs it, and the how-manieth owner that is
+    home/streams/<name>/checkpoint   Spark's own logs
+                       /rounds       a manifest for each committed round: the truth
+                       /answers      answers by round
+                       /panes, /rows, /table   state of the families by round
+                       /dead         rows that did not fit
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import uuid
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote
+
+from headrace.disk import Disk
+from headrace.errors import HomeError
+
+FORMAT = 1
+MARK = "HEADRACE"
+STREAM_FOLDERS = ("rounds", "answers", "panes", "rows", "table", "dead")
+
+
+class Home:
+    """Opens a home, making it where there is none.  Running it needs `hold`."""
+
+    def __init__(self, root: Path, disk: Disk | None = None) -> None:
+        self.root = root
+        self.disk = disk or Disk(root)
+        self.epoch = 0
+        self._lock: IO[bytes] | None = None
+        self._open()
+
+    def stream_folder(self, name: str) -> str:
+        """The folder of a stream or table, made with its parts if it is missing."""
+        folder = f"streams/{quote(name, safe='')}"
+        for part in STREAM_FOLDERS:
+            self.disk.make_folder(f"{folder}/{part}")
+        return folder
+
+    # -- one engine ---------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Become the one engine that runs this home, or say who is."""
+        if self._lock is not None:
+            return
+        file = open(self.root / "lock", "a+b")  # noqa: SIM115 - held until `release`
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            file.seek(0)
+            owner = file.read().decode(errors="replace").strip() or "unknown"
+            file.close()
+            raise HomeError(
+                "another engine runs this home", value=owner, hint="stop it first, or use another home folder",
+                code="HOME_HELD",
+            ) from error
+        self._lock = file
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        file.flush()
+        self.epoch = self._read_epoch() + 1
+        self.disk.put_aside("epoch", json.dumps({"epoch": self.epoch}).encode())
+
+    def check_held(self) -> None:
+        """Before a commit: an engine that was stopped while another took over must not go on."""
+        now = self._read_epoch()
+        if self._lock is None or now != self.epoch:
+            raise HomeError(
+                "this engine has lost the home to another one", value=f"epoch {self.epoch}, the home is at {now}",
+                hint="nothing of this round was committed; close this engine", code="HOME_LOST",
+            )
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _read_epoch(self) -> int:
+        try:
+            return int(json.loads((self.root / "epoch").read_text())["epoch"])
+        except FileNotFoundError:
+            return 0
+        except (ValueError, KeyError, TypeError) as error:
+            raise HomeError("the file `epoch` is damaged", value=str(self.root / "epoch"),
+                            hint="restore it, or remove it when no engine runs this home") from error
+
+    # -- format ---------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        mark = self.root / MARK
+        if mark.exists():
+            self._check(mark)
+            return
+        if self.root.exists() and not self.root.is_dir():
+            raise HomeError("the home is not a folder", value=str(self.root), hint="name a folder, or one to be made")
+        ours = {MARK + ".part", "lock", "epoch", "catalog.lock"}
+        others = [p.name for p in self.root.iterdir() if p.name not in ours] if self.root.exists() else []
+        if others:
+            raise HomeError(
+                "the folder is not a Headrace home, and not empty", value=f"{self.root} holds {sorted(others)[0]}",
+                hint="name an empty or new folder" if "catalog.log" not in others else f"restore its file {MARK}",
+            )
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HomeError("cannot make the home folder", value=f"{self.root}: {error.strerror}",
+                            hint="name a folder you may write to") from error
+        self.disk.put_aside(MARK, json.dumps({"format": FORMAT, "id": str(uuid.uuid4())}).encode())
+
+    def _check(self, mark: Path) -> None:
+        try:
+            data: dict[str, Any] = json.loads(mark.read_bytes())
+            found = data["format"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise HomeError(f"the file {MARK} of the home is damaged", value=str(mark),
+                            hint="restore it from a backup") from error
+        if found != FORMAT:
+            raise HomeError(
+                "the home is of another version", value=f"format {found}", choices=(f"format {FORMAT}",),
+                hint="open it with the version of Headrace that made it, or use a new home", code="HOME_VERSION",
+            )

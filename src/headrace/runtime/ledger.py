@@ -1,0 +1,147 @@
+"""The ledger of a stream: one manifest for each committed round.  The newest is the truth.
+
+Order of a commit: files of the round are durable → Spark's logs of the round are durable → the
+manifest is written aside, synced, renamed, its folder synced.  Whatever a crash leaves after the
+newest manifest is a leftover, and the repeated round overwrites it.  Manifests are contiguous
+and checksummed, and carry size and checksum of every file they speak for, so a missing or
+changed file is found and named, never skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.disk import Bytes, Disk
+from headrace.errors import HomeError
+
+
+@dataclass(frozen=True, slots=True)
+class FileMark:
+    """A file of a round, relative to the home, as it was committed."""
+
+    path: str
+    size: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What one round read, and what it made of it."""
+
+    round_id: int
+    checkpoint_id: str
+    epoch: int
+    catalog_version: int
+    first_round: int
+    newest_us: int | None
+    offsets: str
+    chain: str
+    inputs: tuple[tuple[str, int, int], ...] = ()
+    files: tuple[FileMark, ...] = ()
+    keep: Mapping[str, int] = field(default_factory=dict)
+    stats: Mapping[str, Any] = field(default_factory=dict)
+
+
+def mark_of(path: str, data: Bytes) -> FileMark:
+    return FileMark(path, len(data), zlib.crc32(data))
+
+
+class Ledger:
+    """Manifests below `<folder>/rounds`."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self.folder = folder
+        self.rounds: list[int] = []
+        self.newest: Manifest | None = None
+        self.refresh()
+
+    def path(self, round_id: int) -> str:
+        return f"{self.folder}/rounds/{round_id:012d}.json"
+
+    def refresh(self) -> None:
+        """See what is committed now (another process may be the one that commits)."""
+        place = self._disk.root / self.folder / "rounds"
+        found = sorted(int(p.stem) for p in place.glob("*.json") if p.stem.isdigit()) if place.is_dir() else []
+        if self.newest is not None and (not found or found[-1] < self.newest.round_id):
+            raise self._missing(self.newest.round_id)
+        if found and (self.newest is None or found[-1] > self.newest.round_id):
+            self.newest = self.read(found[-1])
+        if self.newest is not None:
+            found = [r for r in found if r >= self.newest.first_round]
+            expected = list(range(self.newest.first_round, self.newest.round_id + 1))
+            if found != expected:
+                raise self._missing(min(set(expected) ^ set(found)))
+        self.rounds = found
+
+    def read(self, round_id: int) -> Manifest:
+        path = self._disk.root / self.path(round_id)
+        try:
+            line = path.read_bytes()
+        except FileNotFoundError:
+            raise self._missing(round_id) from None
+        crc, _, body = line.rstrip(b"\n").partition(b" ")
+        if crc != b"%08x" % zlib.crc32(body):
+            raise HomeError(
+                f"the manifest of round {round_id} is damaged", value=str(path),
+                hint="restore it from a backup; `headrace doctor` shows what the home holds", code="MANIFEST_DAMAGED",
+            )
+        data = json.loads(body)
+        data["inputs"] = tuple((p, s, t) for p, s, t in data["inputs"])
+        data["files"] = tuple(FileMark(**f) for f in data["files"])
+        return Manifest(**data)
+
+    def commit(self, manifest: Manifest) -> None:
+        """The moment a round becomes true.  Its files are durable already."""
+        body = json.dumps(asdict(manifest), separators=(",", ":")).encode()
+        self._disk.put_aside(self.path(manifest.round_id), b"%08x %s\n" % (zlib.crc32(body), body))
+        stale = [r for r in self.rounds if r < manifest.first_round]
+        self.newest = manifest
+        self.rounds = [r for r in self.rounds if r >= manifest.first_round] + [manifest.round_id]
+        for round_id in stale:
+            self._disk.remove(self.path(round_id))
+
+    def check(self, mark: FileMark) -> bytes:
+        """The content of a committed file, or a clear stop when it is not what was committed."""
+        path = self._disk.root / mark.path
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise self._damaged(mark, "is missing") from None
+        if len(data) != mark.size or zlib.crc32(data) != mark.crc:
+            raise self._damaged(mark, "does not match its checksum")
+        return data
+
+    def check_sizes(self) -> None:
+        """Every file of the kept rounds is there with its size (cheap; content is checked on reading)."""
+        for round_id in self.rounds:
+            manifest = self.read(round_id)
+            for mark in manifest.files:
+                if self.is_kept(mark, round_id):
+                    path = self._disk.root / mark.path
+                    if not path.is_file():
+                        raise self._damaged(mark, "is missing")
+                    if path.stat().st_size != mark.size:
+                        raise self._damaged(mark, "has another size than was committed")
+
+    def is_kept(self, mark: FileMark, round_id: int) -> bool:
+        """State that no query needs any more is removed; answers stay as long as their manifest."""
+        kind = Path(mark.path).relative_to(self.folder).parts[0]
+        return self.newest is None or round_id >= self.newest.keep.get(kind, 0)
+
+    def _missing(self, round_id: int) -> HomeError:
+        return HomeError(
+            f"the manifest of round {round_id} is missing", value=str(self._disk.root / self.path(round_id)),
+            hint="restore it from a backup; `headrace doctor` shows what the home holds", code="MANIFEST_MISSING",
+        )
+
+    def _damaged(self, mark: FileMark, how: str) -> HomeError:
+        return HomeError(
+            f"a committed file {how}", value=str(self._disk.root / mark.path),
+            hint="restore it from a backup; `headrace doctor` shows what the home holds", code="FILE_DAMAGED",
+        )

@@ -1,0 +1,92 @@
+"""The Spark session: small, quiet, bound to this machine, and closed to user text."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from headrace.config import Config
+from headrace.errors import HeadraceError
+
+KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
+
+_STATIC = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.log.level": "ERROR",
+    "spark.sql.restrictedMode.enabled": "true",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.sql.streaming.ui.enabled": "false",
+    "spark.cleaner.periodicGC.interval": "2min",
+}
+
+_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.runSQLOnFiles": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "200000",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "5",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.streaming.fileSource.cleaner.numThreads": "0",
+}
+
+
+def make_session(config: Config, packages: Sequence[str] = ()) -> SparkSession:
+    """A local session with everything Headrace wants."""
+    check_java()
+    builder = SparkSession.builder.appName("headrace").master(config.master)
+    settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
+    settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
+    if packages:
+        settings["spark.jars.packages"] = ",".join(packages)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def borrow_session(spark: SparkSession, config: Config) -> SparkSession:
+    """A session of our own on the caller's Spark: their settings stay as they are."""
+    session = spark.newSession()
+    for key, value in _SESSION.items():
+        session.conf.set(key, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(config.shuffle_partitions))
+    return session
+
+
+def check_java() -> None:
+    """Java 17 or newer, or one line that says what to install."""
+    version = java_version()
+    if version is None or version < 17:
+        raise HeadraceError(
+            "Spark needs Java 17 or newer", value="none found" if version is None else f"Java {version}",
+            hint="install openjdk-17-jre-headless (`make java` does it on Debian), or set JAVA_HOME", code="JAVA",
+        )
+
+
+def java_version() -> int | None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    if not java or not os.path.exists(java):
+        return None
+    text = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    quoted = text.partition('"')[2].partition('"')[0]
+    parts = quoted.replace("-", ".").split(".")
+    numbers = [int(p) for p in parts if p.isdigit()]
+    if not numbers:
+        return None
+    return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]

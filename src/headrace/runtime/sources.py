@@ -1,0 +1,150 @@
+"""Where rows come from: `parquet:`, `json:`, `csv:`, `rate://`, `kafka://`, or a streaming DataFrame.
+
+Options of Spark's reader follow as `?name=value&…`; only known ones are passed on.  Text formats
+mark rows that do not fit the schema, so that they reach the dead-letter file and not an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.errors import SourceError, near
+from headrace.runtime.family import CORRUPT
+from headrace.values import BIGINT, TIMESTAMP, Relation
+
+DATAFRAME = "dataframe:"
+ARRIVAL = "_headrace_arrival"
+FILES = ("parquet", "json", "csv")
+KINDS = ("parquet:PATH", "json:PATH", "csv:PATH", "rate://ROWS_PER_SECOND", "kafka://HOST:PORT/TOPIC", "a DataFrame")
+
+_FILE_OPTIONS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "pathGlobFilter", "recursiveFileLookup", "maxFileAge")
+_TEXT_OPTIONS = ("encoding", "lineSep", "dateFormat", "timestampFormat", "locale")
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "parquet": _FILE_OPTIONS,
+    "json": (*_FILE_OPTIONS, *_TEXT_OPTIONS, "multiLine", "allowComments", "allowSingleQuotes", "primitivesAsString"),
+    "csv": (*_FILE_OPTIONS, *_TEXT_OPTIONS, "header", "sep", "quote", "escape", "comment", "nullValue", "nanValue",
+            "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "multiLine"),
+    "rate": ("rampUpTime", "numPartitions"),
+    "kafka": ("startingOffsets", "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "kafka.group.id",
+              "kafka.security.protocol", "kafka.sasl.mechanism", "kafka.sasl.jaas.config"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source text taken apart."""
+
+    kind: str
+    place: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def marks_bad_rows(self) -> bool:
+        return self.kind in ("json", "csv", "kafka")
+
+
+def parse_source(text: str) -> Source:
+    """The source text, checked as far as can be without reading it."""
+    if text.startswith(DATAFRAME):
+        return Source("dataframe", text[len(DATAFRAME):])
+    head, _, query = text.partition("?")
+    kind, colon, place = head.partition(":")
+    if not colon or kind not in OPTIONS or not place.strip("/"):
+        raise SourceError("not a source", value=text, choices=KINDS, hint="e.g. parquet:data/trades?maxFilesPerTrigger=1")
+    options = tuple(parse_qsl(query, keep_blank_values=True))
+    for name, _ in options:
+        if name not in OPTIONS[kind]:
+            raise SourceError(f"unknown option of a {kind} source", value=name, choices=near(name, OPTIONS[kind], 8))
+    if kind in ("rate", "kafka"):
+        place = place.removeprefix("//")
+        _check_address(kind, place, text)
+    return Source(kind, place, options)
+
+
+def absolute(source: Source, text: str) -> str:
+    """The same source text with its path made absolute, so that the home can be opened from anywhere."""
+    if source.kind not in FILES or "://" in source.place:
+        return text
+    query = text.partition("?")[2]
+    path = Path(source.place).expanduser().absolute()
+    return f"{source.kind}:{path}" + (f"?{query}" if query else "")
+
+
+def check_relation(relation: Relation, source: Source) -> None:
+    """What a source demands of the schema."""
+    if source.kind == "rate":
+        kinds = sorted(str(f.type) for f in relation.fields)
+        if kinds != ["bigint", "timestamp"]:
+            raise SourceError("a rate source has one TIMESTAMP and one BIGINT column", value=relation.ddl(),
+                              hint="e.g. schema='value BIGINT, timestamp TIMESTAMP'")
+
+
+def open_source(spark: SparkSession, relation: Relation) -> DataFrame:
+    """The streaming DataFrame of a relation, with the columns of its schema (and CORRUPT)."""
+    source = parse_source(relation.source)
+    if source.kind in FILES:
+        return _open_files(spark, relation, source)
+    if source.kind == "rate":
+        return _open_rate(spark, relation, source)
+    if source.kind == "kafka":
+        return _open_kafka(spark, relation, source)
+    raise SourceError(
+        f"stream {relation.name!r} reads a DataFrame that only its program has", value=relation.source,
+        hint="call eng.create_stream with the DataFrame again before running",
+    )
+
+
+def check_there(relation: Relation) -> None:
+    """A source folder that is not there is said before Spark says it in its way."""
+    source = parse_source(relation.source)
+    if source.kind in FILES and "://" not in source.place and not any(c in source.place for c in "*?[{"):
+        if not Path(source.place).exists():
+            raise SourceError(
+                f"the source folder of {relation.name!r} is not there", value=source.place,
+                hint="make the folder, or put it back; rows already committed are safe", code="SOURCE_GONE",
+            )
+
+
+def _open_files(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:
+    check_there(relation)
+    ddl = relation.ddl()
+    reader = spark.readStream.format(source.kind)
+    if source.marks_bad_rows:
+        ddl += f", `{CORRUPT}` STRING"
+        reader = reader.option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
+    for name, value in source.options:
+        reader = reader.option(name, value)
+    frame = reader.schema(ddl).load(source.place)
+    if relation.is_table:
+        order = "struct(_metadata.file_modification_time, _metadata.file_path)"
+        frame = frame.selectExpr("*", f"{order} AS `{ARRIVAL}`")
+    return frame
+
+
+def _open_rate(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:
+    reader = spark.readStream.format("rate").option("rowsPerSecond", int(source.place))
+    for name, value in source.options:
+        reader = reader.option(name, value)
+    made = {TIMESTAMP: "timestamp", BIGINT: "value"}
+    return reader.load().selectExpr(*(f"`{made[f.type]}` AS `{f.name}`" for f in relation.fields))
+
+
+def _open_kafka(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:
+    servers, _, topic = source.place.partition("/")
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+    for name, value in (("startingOffsets", "earliest"), *source.options):
+        reader = reader.option(name, value)
+    ddl = f"{relation.ddl()}, `{CORRUPT}` STRING".replace("'", "\\'")
+    parsed = f"from_json(CAST(value AS STRING), '{ddl}', map('columnNameOfCorruptRecord', '{CORRUPT}'))"
+    return reader.load().selectExpr(f"{parsed} AS r").select("r.*")
+
+
+def _check_address(kind: str, place: str, text: str) -> None:
+    if kind == "rate" and not (place.isdigit() and int(place) > 0):
+        raise SourceError("a rate source needs a number of rows a second", value=text, hint="e.g. rate://1000")
+    if kind == "kafka" and not ("/" in place and place.partition("/")[2]):
+        raise SourceError("a kafka source needs server and topic", value=text, hint="e.g. kafka://localhost:9092/trades")

@@ -1,0 +1,195 @@
+"""Spark's own logs of a pipeline, read with suspicion.
+
+Spark renames its logs into place but never syncs or verifies them, and a batch id does not
+identify its input.  So each manifest remembers the checkpoint's id, the round's offsets, and a
+running hash (`chain`) of every input file Spark has listed so far; on restart the logs must
+still tell the same story, or we stop.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from headrace.disk import Disk
+from headrace.errors import HomeError, SourceError
+from headrace.runtime.ledger import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A file of a file source, as Spark's source log lists it."""
+
+    path: str
+    time_ms: int
+    batch: int
+
+    @property
+    def local(self) -> Path | None:
+        parts = urlparse(self.path)
+        return Path(unquote(parts.path)) if parts.scheme in ("", "file") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What a round reads: the offsets, and for file sources the files."""
+
+    checkpoint_id: str
+    offsets: str
+    files: tuple[Listed, ...]
+    chain: str
+
+
+class SparkLogs:
+    """The checkpoint folder of one pipeline, inside the home."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = f"{folder}/checkpoint"
+        self._root = disk.root / self._folder
+
+    @property
+    def location(self) -> str:
+        return str(self._root.absolute())
+
+    def checkpoint_id(self) -> str:
+        return str(self._json(self._root / "metadata")["id"])
+
+    def input_of(self, round_id: int, before: Manifest | None) -> Input:
+        """What Spark says the round reads, and where that leaves the chain."""
+        offsets = self._offsets(round_id)
+        last = -1 if before is None else _log_offset(before.offsets)
+        end = _log_offset(offsets)
+        files = tuple(f for f in self._listed() if last < f.batch <= end)
+        return Input(self.checkpoint_id(), offsets, files, chain("" if before is None else before.chain, files))
+
+    def sync(self, round_id: int) -> None:
+        """Make what Spark wrote for this round durable."""
+        names = [f"offsets/{round_id}"]
+        end = _log_offset(self._offsets(round_id))
+        names += [f"sources/0/{end}{kind}" for kind in ("", ".compact")] if end >= 0 else []
+        for name in names:
+            if (self._root / name).exists():
+                self._disk.sync(f"{self._folder}/{name}")
+        for place in ("offsets", "sources/0", "sources", "."):
+            if (self._root / place).is_dir():
+                self._disk.sync(f"{self._folder}/{place}")
+        if (self._root / "metadata").exists():
+            self._disk.sync(f"{self._folder}/metadata")
+
+    def verify(self, newest: Manifest | None) -> None:
+        """Before Spark starts: do its logs still say what the newest manifest says they said?"""
+        if newest is None:
+            done = self._ids("commits")
+            if done:
+                raise _mismatch(f"Spark has finished round {max(done)}, and no manifest speaks of it")
+            return
+        if not (self._root / "metadata").exists():
+            raise _mismatch("Spark's checkpoint is gone")
+        if self.checkpoint_id() != newest.checkpoint_id:
+            raise _mismatch(f"the checkpoint is another one ({self.checkpoint_id()} instead of {newest.checkpoint_id})")
+        if self._offsets(newest.round_id) != newest.offsets:
+            raise _mismatch(f"Spark's offsets of round {newest.round_id} have changed")
+        ahead = [r for r in self._ids("commits") if r > newest.round_id]
+        if ahead:
+            raise _mismatch(f"Spark has finished round {max(ahead)}, the newest manifest is {newest.round_id}")
+        beyond = [r for r in self._ids("offsets") if r > newest.round_id + 1]
+        if beyond:
+            raise _mismatch(f"Spark has begun round {max(beyond)}, the newest manifest is {newest.round_id}")
+        end = _log_offset(newest.offsets)
+        if chain("", tuple(f for f in self._listed() if f.batch <= end)) != newest.chain:
+            raise _mismatch("Spark's list of files it has read has changed")
+
+    def _offsets(self, round_id: int) -> str:
+        path = self._root / "offsets" / str(round_id)
+        try:
+            lines = path.read_text().split("\n")
+        except (OSError, UnicodeDecodeError):
+            raise _mismatch(f"Spark's offsets of round {round_id} cannot be read") from None
+        return "\n".join(lines[2:])
+
+    def _listed(self) -> list[Listed]:
+        """Every file Spark has listed so far: the newest compacted log and the logs after it."""
+        place = self._root / "sources" / "0"
+        if not place.is_dir():
+            return []
+        names = {p.name for p in place.iterdir() if not p.name.startswith(".")}
+        compact = [int(n.partition(".")[0]) for n in names if n.endswith(".compact")]
+        start = max(compact, default=-1)
+        later = sorted(int(n) for n in names if n.isdigit() and int(n) > start)
+        files = [f"{start}.compact"] if compact else []
+        return [entry for name in files + [str(n) for n in later] for entry in _entries(place / name)]
+
+    def _ids(self, kind: str) -> list[int]:
+        place = self._root / kind
+        return [int(p.name) for p in place.iterdir() if p.name.isdigit()] if place.is_dir() else []
+
+    def _json(self, path: Path) -> dict[str, object]:
+        try:
+            data: dict[str, object] = json.loads(path.read_text())
+        except (OSError, ValueError):
+            raise _mismatch(f"Spark's file {path.name} cannot be read") from None
+        return data
+
+
+def chain(before: str, files: tuple[Listed, ...]) -> str:
+    """Running hash over the files read, one after another, so that any prefix can be checked."""
+    state = before
+    for file in files:
+        state = hashlib.sha256(f"{state}\n{file.path}\n{file.time_ms}\n{file.batch}".encode()).hexdigest()
+    return state
+
+
+def stat_inputs(files: tuple[Listed, ...]) -> tuple[tuple[str, int, int], ...]:
+    """Path, size, time of each local input file; a missing or rewritten one is a clear stop.
+
+    Spark itself reads a vanished file as no rows, without an error."""
+    marks = []
+    for file in files:
+        if file.local is None:
+            marks.append((file.path, -1, file.time_ms))
+            continue
+        try:
+            found = os.stat(file.local)
+        except OSError:
+            raise SourceError(
+                "a source file has vanished before its round was committed", value=str(file.local),
+                hint="put the file back as it was; source files may be removed after their round", code="SOURCE_GONE",
+            ) from None
+        time_ms = found.st_mtime_ns // 1_000_000
+        if time_ms != file.time_ms:
+            raise SourceError(
+                "a source file has changed since Spark listed it", value=str(file.local),
+                hint="restore the file and its time; move finished files into the source folder, never rewrite them",
+                code="SOURCE_CHANGED",
+            )
+        marks.append((file.path, found.st_size, time_ms))
+    return tuple(marks)
+
+
+def _entries(path: Path) -> list[Listed]:
+    try:
+        lines = path.read_text().split("\n")[1:]
+        rows = [json.loads(line) for line in lines if line]
+        return [Listed(str(r["path"]), int(r["timestamp"]), int(r["batchId"])) for r in rows if "path" in r]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _mismatch(f"Spark's source log {path.name} cannot be read") from None
+
+
+def _log_offset(offsets: str) -> int:
+    """The file source's offset, or −1 for other sources."""
+    try:
+        return int(json.loads(offsets.split("\n")[0])["logOffset"])
+    except (ValueError, KeyError, TypeError, IndexError):
+        return -1
+
+
+def _mismatch(what: str) -> HomeError:
+    return HomeError(
+        f"Spark's logs do not match the committed rounds: {what}",
+        hint="committed answers are safe; `headrace doctor` explains the ways out", code="CHECKPOINT_MISMATCH",
+    )

@@ -1,0 +1,60 @@
+"""What a round measured: rows, rates, selectivities, time by stage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """The rows of a round: all of them, and those left out by reason."""
+
+    rows: int = 0
+    late: int = 0
+    no_time: int = 0
+    bad: int = 0
+    newest_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoundStats:
+    """One committed round of one stream."""
+
+    stream: str
+    round_id: int
+    rows: int
+    late: int
+    no_time: int
+    bad: int
+    queries: int
+    answers: int
+    watermark_us: int | None
+    seconds: Mapping[str, float]
+    unshared_s: float
+    selectivity: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def rows_per_s(self) -> float:
+        return self.rows / self.seconds["total"] if self.seconds.get("total") else 0.0
+
+
+class Stopwatch:
+    """Seconds by stage; a stage entered twice adds up."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._start = perf_counter()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+
+    def total(self) -> dict[str, float]:
+        return {**self.seconds, "total": perf_counter() - self._start}

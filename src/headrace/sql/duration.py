@@ -1,0 +1,62 @@
+"""Lengths of time as Spark writes them: '1 hour', '90 minutes', 'interval 1 hour 30 minutes'."""
+
+from __future__ import annotations
+
+import re
+
+from headrace.errors import HeadraceError, near
+
+UNIT_US = {
+    "microsecond": 1,
+    "millisecond": 1_000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+}
+_CALENDAR = ("month", "quarter", "year")
+_PART = re.compile(r"\s*([+-]?)\s*(\d+)(\.\d+)?\s*([a-z]+)", re.IGNORECASE | re.ASCII)
+_US_MAX = 2**63 - 1
+
+
+def parse_duration_us(text: str) -> int:
+    """Microseconds in a length of time; negative ones are for the caller to judge."""
+    rest = text.strip()
+    if rest[:8].lower() == "interval" and not rest[8:9].isalpha():
+        rest = rest[8:]
+    total, at = 0, 0
+    while match := _PART.match(rest, at):
+        sign, digits, fraction, word = match.groups()
+        total += (-1 if sign == "-" else 1) * _part_us(digits, fraction, word, text)
+        at = match.end()
+    if rest[at:].strip() or at == 0:
+        raise HeadraceError(
+            "not a length of time", value=repr(text), hint="write a number and a unit, such as '90 minutes'",
+            code="DURATION",
+        )
+    if abs(total) > _US_MAX:
+        raise HeadraceError("the length of time is too long", value=repr(text), code="DURATION")
+    return total
+
+
+def _part_us(digits: str, fraction: str | None, word: str, text: str) -> int:
+    unit = word.lower().removesuffix("s")
+    if unit in _CALENDAR:
+        raise HeadraceError(
+            f"a {unit} has no fixed length", value=repr(text), choices=tuple(UNIT_US),
+            hint="use days or weeks", code="DURATION",
+        )
+    if unit not in UNIT_US:
+        raise HeadraceError("unknown unit of time", value=word, choices=near(unit, UNIT_US, 7), code="DURATION")
+    if len(digits) > 19:
+        raise HeadraceError("the length of time is too long", value=repr(text), code="DURATION")
+    whole = int(digits) * UNIT_US[unit]
+    if fraction is None:
+        return whole
+    if unit != "second" or len(fraction) > 7:
+        raise HeadraceError(
+            "only seconds may have a fraction, of six digits at most", value=repr(text),
+            hint="use a smaller unit, such as '90 minutes'", code="DURATION",
+        )
+    return whole + int(fraction[1:].ljust(6, "0"))

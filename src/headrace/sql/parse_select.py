@@ -1,0 +1,166 @@
+"""One SELECT over one relation.  Every other clause of SQL is known by name only, to refuse it clearly."""
+
+from __future__ import annotations
+
+from headrace.config import Config
+from headrace.errors import SQLError
+from headrace.sql.parse_core import RESERVED
+from headrace.sql.parse_expr import ExpressionParser
+from headrace.sql.syntax import Item, Node, Select, Star
+from headrace.sql.text import tokenize
+
+_INSTEAD = {
+    "ORDER": "answers have no order; sort them where they are read",
+    "SORT": "answers have no order; sort them where they are read",
+    "LIMIT": "filter with WHERE or HAVING",
+    "DISTINCT": "write GROUP BY with the columns that must be distinct",
+    "UNION": "add each SELECT as a query of its own",
+    "EXCEPT": "add each SELECT as a query of its own",
+    "INTERSECT": "add each SELECT as a query of its own",
+    "WITH": "write the query as one SELECT over one stream or table",
+    "QUALIFY": "use HAVING",
+}
+_UNAVAILABLE = frozenset({
+    "ANTI", "ASOF", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FETCH", "FOR", "FULL", "INNER", "INTERSECT",
+    "JOIN", "LATERAL", "LEFT", "LIMIT", "MINUS", "NATURAL", "OFFSET", "ORDER", "PIVOT", "QUALIFY", "RIGHT", "SEMI",
+    "SORT", "TABLESAMPLE", "UNION", "UNPIVOT", "WINDOW",
+})
+
+
+def parse_select(sql: str, config: Config) -> Select:
+    """The one SELECT in the text."""
+    parser = SelectParser(sql, tokenize(sql, config), config)
+    try:
+        return parser.statement()
+    except RecursionError:
+        raise SQLError(
+            f"the query is nested too deep to read (sql_depth_max={config.sql_depth_max})", sql=sql,
+            hint="split the expression",
+        ) from None
+
+
+class SelectParser(ExpressionParser):
+    """SELECT … FROM … [WHERE …] [GROUP BY …] [HAVING …] [;]"""
+
+    def statement(self) -> Select:
+        if not self.at("SELECT"):
+            self._refuse_clause()
+            raise self.error("a query begins with SELECT", value=self.token.shown)
+        select = self._select()
+        if self.take(";") and self.token.kind != "end":
+            raise self.error("one statement at a time", value=self.token.shown, hint="add each query by itself")
+        self._refuse_clause()
+        self.expect_end()
+        return select
+
+    def _select(self) -> Select:
+        self.expect("SELECT")
+        hints = self._hints()
+        if self.at("DISTINCT"):
+            self._refuse_clause()
+        items = self._items()
+        if self.token.kind == "end":
+            raise self.error("expected FROM", hint="a standing query reads one stream or table of the catalog")
+        self._refuse_clause()
+        self.expect("FROM")
+        source_at = self.token.at
+        source = self._source()
+        alias = self._source_alias()
+        where = self.expression() if self.take("WHERE") else None
+        self._refuse_clause()
+        groups = self._groups()
+        having = self.expression() if self.take("HAVING") else None
+        return Select(items, source, source_at, alias, where, groups, having, hints)
+
+    def _hints(self) -> tuple[str, ...]:
+        hints: list[str] = []
+        while self.token.kind == "hint":
+            hints.append(self.next().text)
+        return tuple(hints)
+
+    def _items(self) -> tuple[Item, ...]:
+        items = [self._item()]
+        while self.take(","):
+            items.append(self._item())
+        return tuple(items)
+
+    def _item(self) -> Item:
+        token = self.token
+        if token.upper == "*":
+            return Item(Star(None, self.next().at), None, token.at)
+        if self.peek(1).upper == "." and self.peek(2).upper == "*":
+            qualifier = self.name("a relation")
+            self.next()
+            self.next()
+            return Item(Star(qualifier, token.at), None, token.at)
+        if token.upper in ("ALL", "TRANSFORM", "MAP", "REDUCE") and self.peek(1).upper not in (",", "FROM", "AS", "."):
+            raise self.error("expected an expression to select", value=token.text)
+        node = self.expression()
+        return Item(node, self._alias(), token.at)
+
+    def _alias(self) -> str | None:
+        token = self.token
+        if self.take("AS"):
+            if self.at("("):
+                raise self.error("one alias for one expression", value="(")
+            return self.name("an alias")
+        if token.kind == "string":
+            raise self.error("an alias is not in quotes", value=repr(token.text), hint="use backquotes, or none")
+        if token.kind == "quoted" or (token.kind == "word" and token.upper not in RESERVED):
+            return self.next().text
+        return None
+
+    def _source(self) -> str:
+        if self.at("(") or self.at("VALUES") or self.at("LATERAL"):
+            raise self.error("FROM takes the name of a stream or table", value=self.token.text,
+                             hint="subqueries and VALUES are not available in a standing query")
+        name = self.name("the name of a stream or table")
+        if self.at("."):
+            raise self.error("a stream or table has a name of one part", value=f"{name}.{self.peek(1).text}",
+                             hint="create it in the catalog first, then use its name; files are read by CREATE STREAM")
+        if self.at("("):
+            raise self.error("functions that make tables are not available", value=f"{name}(…)",
+                             hint="FROM takes the name of a stream or table")
+        return name
+
+    def _source_alias(self) -> str | None:
+        if self.token.upper in ("VERSION", "TIMESTAMP", "FOR") and self.peek(1).upper in ("AS", "OF"):
+            raise self.error("time travel is not available", value=self.token.text)
+        if self.token.upper in _UNAVAILABLE and self.peek(1).upper not in ("", "WHERE", "GROUP", "HAVING"):
+            self._refuse_clause()
+        alias = self._alias()
+        if alias is not None and self.at("("):
+            raise self.error("column aliases of a relation are not available", value="(")
+        if self.at(","):
+            raise self.error("joins are not available in a standing query yet", value=",",
+                             hint="one SELECT over one stream or table")
+        self._refuse_clause()
+        return alias
+
+    def _groups(self) -> tuple[Node, ...] | None:
+        if not self.take("GROUP"):
+            return None
+        self.expect("BY")
+        groups = [self._group()]
+        while self.take(","):
+            groups.append(self._group())
+        if self.token.upper in ("WITH", "AS") or self.at("GROUPING"):
+            raise self.error(f"{self.token.text} is not available after GROUP BY", value=self.token.text,
+                             hint="give an alias in the select list; add one query per grouping set")
+        return tuple(groups)
+
+    def _group(self) -> Node:
+        after = self.peek(1)
+        sets = (self.token.upper in ("ROLLUP", "CUBE") and after.upper == "(") or self.at("GROUPING", "SETS")
+        if sets or (self.at("ALL") and (after.kind == "end" or after.upper in ("HAVING", ";", ","))):
+            raise self.error(f"GROUP BY {self.token.upper} is not available", value=self.token.text,
+                             hint="write out the keys; add one query per grouping set")
+        if self.at("(") and after.upper == ")":
+            raise self.error("GROUP BY () is not available", value="()", hint="leave GROUP BY out")
+        return self.expression()
+
+    def _refuse_clause(self) -> None:
+        word = self.token.upper
+        if word in _UNAVAILABLE or word in _INSTEAD:
+            raise self.error(f"{word} is not available in a standing query", value=self.token.text,
+                             hint=_INSTEAD.get(word, "one SELECT over one stream or table"))

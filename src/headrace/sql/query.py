@@ -1,0 +1,45 @@
+"""A bound standing query: frozen, with everything a family needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.sql.tree import Aggregate, Expr, aggregates_of, columns_of
+from headrace.values import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the answer, named as in the SELECT (or as Spark would name it)."""
+
+    name: str
+    expr: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One SELECT over one relation.
+
+    `keys` are the GROUP BY expressions besides the window; `outputs` and `having` of a grouped query
+    speak only of Key, Bound, Aggregate, Literal and Call; of a plain one, only of Column, Literal, Call.
+    """
+
+    name: str
+    sql: str
+    source: str
+    outputs: tuple[Output, ...]
+    where: Expr | None = None
+    keys: tuple[Expr, ...] = ()
+    window: Window | None = None
+    having: Expr | None = None
+    grouped: bool = False
+    hints: tuple[str, ...] = ()
+
+    @property
+    def aggregates(self) -> tuple[Aggregate, ...]:
+        return aggregates_of(*(o.expr for o in self.outputs), self.having)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns of the relation the query reads, the event time of its window aside."""
+        return columns_of(*(o.expr for o in self.outputs), self.where, self.having, *self.keys)

@@ -1,0 +1,53 @@
+"""Spark answers the SQL we emit as it answers the text: names, types and rows.  Its errors are foreseen by may_raise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+
+from headrace.errors import SQLError
+from tests.sql.oracle import compare, make_view
+from tests.sql.queries import grouped, stateless
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="module", autouse=True)
+def view(spark: SparkSession) -> None:
+    make_view(spark)
+
+
+def _compare(spark: SparkSession, sql: str) -> None:
+    try:
+        compare(spark, sql)
+    except SQLError as error:
+        assert error.at is not None, sql
+
+
+@settings(max_examples=60)
+@given(sql=stateless())
+def test_stateless_queries_mean_what_spark_means(spark: SparkSession, sql: str) -> None:
+    _compare(spark, sql)
+
+
+@settings(max_examples=30)
+@given(sql=grouped())
+def test_grouped_queries_mean_what_spark_means(spark: SparkSession, sql: str) -> None:
+    _compare(spark, sql)
+
+
+@pytest.mark.slow
+@settings(max_examples=1_000)
+@given(sql=stateless())
+def test_many_stateless_queries(spark: SparkSession, sql: str) -> None:
+    _compare(spark, sql)
+
+
+@pytest.mark.slow
+@settings(max_examples=500)
+@given(sql=grouped())
+def test_many_grouped_queries(spark: SparkSession, sql: str) -> None:
+    _compare(spark, sql)
