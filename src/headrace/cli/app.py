@@ -6,7 +6,6 @@ so that `headrace --help` and `headrace list` answer at once.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.cli import benching, checking, demo, prompt, queries, running, starting, watching
-from headrace.cli.show import complain
+from headrace.cli.show import complain, debugging
 from headrace.errors import HeadraceError
 
 INTERRUPTED = 130
@@ -28,7 +27,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except HeadraceError as error:
-            if _debugging():
+            if debugging():
                 raise
             complain(str(error))
             raise typer.Exit(1) from error
@@ -85,11 +84,7 @@ def main() -> None:
     try:
         app()
     except Exception as error:
-        if _debugging():
+        if debugging():
             raise
         complain(f"{type(error).__name__}: {error}\n  next:    HEADRACE_DEBUG=1 shows where it came from")
         sys.exit(1)
-
-
-def _debugging() -> bool:
-    return os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from time import sleep
+from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -56,6 +56,7 @@ class Screen:
         self._out = console()
         self._live = Live(console=self._out, refresh_per_second=4, transient=True) if self._out.is_terminal else None
         self._line_s = 0.0
+        self._began_s = monotonic()
 
     def __enter__(self) -> Self:
         if self._live is not None:
@@ -74,11 +75,12 @@ class Screen:
             self._live.update(self._panel(tally, now_s, samples))
         elif now_s - self._line_s >= LINE_EVERY_S:
             self._line_s = now_s
-            self._out.print(line(tally, now_s), soft_wrap=True, markup=False)
+            text = line(tally, now_s) if tally.rounds else first_round(now_s - self._began_s)
+            self._out.print(text, soft_wrap=True, markup=False)
 
     def _panel(self, tally: Tally, now_s: float, samples: Samples) -> Panel:
         if not tally.rounds:
-            body: RenderableType = Text("waiting for the first round …", style="dim")
+            body: RenderableType = Text(first_round(now_s - self._began_s), style="dim")
         else:
             past_s = tally.elapsed_s(now_s)
             left = Text(f"{max(self._seconds - past_s, 0):.0f} s left", style="dim")
@@ -89,9 +91,11 @@ class Screen:
         return Panel(body, title=title, box=ROUNDED, padding=(1, 2), width=min(self._out.width, 96))
 
 
+def first_round(seconds: float) -> str:
+    return f"the first round, which warms Spark up … {seconds:.0f} s"
+
+
 def line(tally: Tally, now_s: float) -> str:
-    if not tally.rounds:
-        return "waiting for the first round …"
     return (
         f"{tally.elapsed_s(now_s):4.0f} s  round {tally.rounds:,}  {count(tally.rows)} rows  "
         f"{count(tally.rows_per_s(now_s))} rows/s  {tally.queries:,} queries  {count(tally.answers)} answers  "

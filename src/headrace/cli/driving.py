@@ -14,9 +14,11 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from rich.text import Text
 
-from headrace.cli.show import console, count, duration
+from headrace.cli.hush import hushed
+from headrace.cli.show import console, count, debugging, duration
 from headrace.cli.tally import Tally
 
 if TYPE_CHECKING:
@@ -55,8 +57,11 @@ class Work:
 
 
 def start_spark(engine: Engine) -> None:
-    """Starting Spark takes some seconds: say so."""
-    with telling() as tell:
+    """Starting Spark takes some seconds: say so, and nothing else, unless HEADRACE_DEBUG=1."""
+    if debugging():
+        assert engine.spark is not None
+        return
+    with hushed() as stderr, telling(console(file=stderr)) as tell:
         work = Work(lambda: _touch(engine))
         began_s = monotonic()
         while not work.wait(POLL_S):
@@ -65,7 +70,8 @@ def start_spark(engine: Engine) -> None:
 
 
 def _touch(engine: Engine) -> None:
-    assert engine.spark is not None
+    """What goes wrong in Spark reaches us as an error of ours; its log would say it again, at length."""
+    engine.spark.sparkContext.setLogLevel("OFF")
 
 
 def drain(engine: Engine) -> tuple[Tally, bool]:
@@ -101,20 +107,21 @@ def _failed(engine: Engine, seconds: float) -> bool:
 
 def _attend(engine: Engine, tally: Tally, wait: Callable[[float], bool]) -> bool:
     """Show progress until `wait` says that it is over (True) or the user does (False)."""
+    began_s = monotonic()
     try:
         with interruptible(), telling() as tell:
             while not wait(POLL_S):
                 now_s = monotonic()
                 tally.absorb(engine.statistics(), now_s)
-                tell(progress_text(tally, now_s))
+                tell(progress_text(tally, began_s, now_s))
     except KeyboardInterrupt:
         return False
     return True
 
 
-def progress_text(tally: Tally, now_s: float) -> str:
+def progress_text(tally: Tally, began_s: float, now_s: float) -> str:
     if not tally.rounds:
-        return "waiting for rows …"
+        return f"the first round … {now_s - began_s:.0f} s"
     return (
         f"round {tally.rounds:,} · {count(tally.rows)} rows · {count(tally.rows_per_s(now_s))} rows/s · "
         f"{count(tally.answers)} answers · {duration(tally.round_s)} a round"
@@ -122,9 +129,9 @@ def progress_text(tally: Tally, now_s: float) -> str:
 
 
 @contextmanager
-def telling() -> Iterator[Tell]:
+def telling(screen: Console | None = None) -> Iterator[Tell]:
     """A way to tell progress: one line that changes on a terminal, else a new line now and then."""
-    screen = console(stderr=True)
+    screen = screen or console(stderr=True)
     if screen.is_terminal:
         with screen.status("") as status:
             yield lambda text: status.update(Text(text))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import IO, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,9 +17,9 @@ PIPE_WIDTH = 200
 CELL_WIDTH_MAX = 60
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False, file: IO[str] | None = None) -> Console:
     """Made anew for each use, so that it follows a redirected stdout; pipes are not cut at 80 columns."""
-    made = Console(stderr=stderr, highlight=False)
+    made = Console(stderr=stderr, file=file, highlight=False)
     if not made.is_terminal:
         made.width = PIPE_WIDTH
     return made
@@ -31,6 +32,11 @@ def complain(text: str) -> None:
 def note(text: str) -> None:
     """Something beside the output proper: it goes to stderr, so that pipes stay clean."""
     console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
+
+
+def debugging() -> bool:
+    """HEADRACE_DEBUG=1: tracebacks and Spark's log."""
+    return os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0")
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Iterable[str] = ()) -> Table:

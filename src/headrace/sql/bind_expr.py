@@ -14,7 +14,7 @@ from headrace.config import Config
 from headrace.errors import SQLError, near
 from headrace.sql import literals, patterns, rules
 from headrace.sql.bind_names import Names
-from headrace.sql.functions import AGGREGATES, INDIFFERENT, ORDERED, SCALARS, Function, function_names, lookup
+from headrace.sql.functions import AGGREGATES, INDIFFERENT, ORDERED, PARAMETRIC, SCALARS, Function, function_names, lookup
 from headrace.sql.syntax import Apply, Constant, Name, Node, Star
 from headrace.sql.tree import COUNT_ROWS, Aggregate, Bound, Call, Column, Expr, Literal, walk
 from headrace.sql.types import MismatchError
@@ -307,7 +307,8 @@ class ExpressionBinder:
         assert args is not None
         kind = self._typed(function, node, args).type
         if condition is not None:
-            args = tuple([arg if isinstance(arg, Literal) else _when(condition, arg) for arg in args])
+            measured = 1 if function.name in PARAMETRIC else len(args)
+            args = (*[_when(condition, arg) for arg in args[:measured]], *args[measured:])
         return Aggregate(function.name, args, kind, node.distinct and function.name not in INDIFFERENT)
 
     def _count(self, node: Apply, args: tuple[Expr, ...] | None, condition: Expr | None) -> Expr:

@@ -175,9 +175,10 @@ ALIASES = {
     "rlike": "rlike", "regexp_like": "rlike", "regexp": "rlike",
 }
 
-# Aggregates for which the row that comes first matters, or DISTINCT changes nothing.
+# Aggregates for which the row that comes first matters; DISTINCT changes nothing; only the first argument is data.
 ORDERED = frozenset({"first", "last", "any_value"})
 INDIFFERENT = frozenset({"min", "max", "bool_and", "bool_or", "collect_set", "approx_count_distinct"})
+PARAMETRIC = frozenset({"percentile", "percentile_approx"})
 
 
 def function_names() -> tuple[str, ...]:

@@ -64,8 +64,8 @@ def expected(rows: list[Row], shapes: list[Shape], after: int, through: int) -> 
             if (start - s.offset) % s.slide or start < s.first_start:
                 continue
             inside = [r for r in rows if start <= r.pane < end]
-            for group in sorted({r.group for r in inside}):
-                found.append((i, end, group, [r for r in inside if r.group == group]))
+            groups = sorted({r.group for r in inside})
+            found += [(i, end, group, [r for r in inside if r.group == group]) for group in groups]
     return found
 
 
@@ -208,7 +208,7 @@ def test_nothing_large_or_broken_outlives_its_pane() -> None:
     add_rows(ring, [Row(p, 0, 0, x) for p, x in enumerate(values)])
     answers = ring.close(7, windows_of([Shape(1, 1, 0, 0)]))
     assert np.array_equal(answers.floats[0], values, equal_nan=True)
-    assert np.array_equal(answers.floats[3:5], [np.ones(8), values], equal_nan=True)
+    assert np.array_equal(answers.floats[3:5], np.array([[1.0] * 8, values]), equal_nan=True)
 
 
 def test_a_far_jump_costs_no_more_than_the_ring() -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.catalog import Registered
 from headrace.families.plain.plan import Way, horizon_us, way_of
-from headrace.families.plain.table import TableState
+from headrace.runtime.tables import TableState
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Round
 from headrace.runtime.faults import reason_of

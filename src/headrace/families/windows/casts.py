@@ -45,7 +45,8 @@ def _cast(values: Values, source: Type, to: Type) -> tuple[Values, Mask]:
     if to.name == "boolean":
         return values != 0, fine
     if to.is_fractional:
-        return values.astype(np.float32 if to.name == "float" else np.float64), fine
+        with np.errstate(over="ignore"):
+            return values.astype(np.float32 if to.name == "float" else np.float64), fine
     if to.is_time:
         return _shift_time(values, source, to), fine
     limit = 1 << BITS[to.name]

@@ -91,7 +91,7 @@ class PaneRows:
         codes = self._codes_of(c, rows)
         if slot.where is not None:
             bit = cut.predicates.index(slot.where)
-            word = self._table.column(word_name(c, bit // SIGNATURE_BITS)).to_numpy()[rows]
+            word = self._ints(word_name(c, bit // SIGNATURE_BITS), ADD)[rows]
             inside = np.flatnonzero((word >> (bit % SIGNATURE_BITS)) & 1)
             rows, codes = rows[inside], codes[inside]
         positions = [cut.keys.index(k) for k in slot.keys]

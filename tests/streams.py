@@ -1,0 +1,99 @@
+"""Streams for tests: rows in files of a known order, and what Spark itself answers over them."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+EPOCH_US = 1_700_000_000_000_000
+FIRST_FILE_S = 1_600_000_000
+
+
+def write_file(folder: Path, index: int, rows: pa.Table) -> Path:
+    """One more source file, whole or not at all; Spark reads files by time, so each is a second newer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{index:06d}.parquet"
+    aside = folder / f".{index:06d}.part"
+    pq.write_table(rows, aside)
+    os.utime(aside, (FIRST_FILE_S + index, FIRST_FILE_S + index))
+    aside.rename(path)
+    return path
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Files of rows, read one a round."""
+
+    schema: pa.Schema
+    ddl: str
+    files: tuple[pa.Table, ...]
+    late_us: int
+
+    def write(self, folder: Path) -> str:
+        for i, rows in enumerate(self.files):
+            write_file(folder, i, rows)
+        return f"parquet:{folder}?maxFilesPerTrigger=1"
+
+    def counted(self) -> pa.Table:
+        """The rows that are not late, by the rule: older than the newest of earlier rounds − late."""
+        newest: int | None = None
+        kept = []
+        for rows in self.files:
+            times = rows.column("ts").cast(pa.int64()).to_pylist()
+            limit = None if newest is None else newest - self.late_us
+            keep = [t is not None and (limit is None or t >= limit) for t in times]
+            kept.append(rows.filter(pa.array(keep, pa.bool_())))
+            newest = max([t for t in times if t is not None] + ([] if newest is None else [newest]), default=None)
+        return pa.concat_tables(kept) if kept else self.schema.empty_table()
+
+    def closed_us(self) -> int | None:
+        """Windows that end at or before this must have been answered."""
+        times = [t for rows in self.files for t in rows.column("ts").cast(pa.int64()).to_pylist() if t is not None]
+        return max(times) - self.late_us if times else None
+
+
+def spark_answer(spark: SparkSession, sql: str, name: str, rows: pa.Table, ddl: str) -> pa.Table:
+    """Spark's own batch answer for the same SQL over the same rows."""
+    with tempfile.TemporaryDirectory() as folder:
+        pq.write_table(rows, Path(folder) / "rows.parquet")
+        spark.read.schema(ddl).parquet(folder).createOrReplaceTempView(name)
+        return spark.sql(sql).toArrow()
+
+
+def canonical(table: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Rows in an order of their own, comparable with `same_rows`."""
+    rows = [tuple(row[c] for c in columns) for row in table.select(list(columns)).to_pylist()]
+    return sorted(rows, key=lambda r: tuple(_sort_key(v) for v in r))
+
+
+def _sort_key(value: Any) -> tuple[int, Any]:
+    if value is None:
+        return (0, "")
+    if isinstance(value, float):
+        return (1, f"{value:+.6e}" if not math.isnan(value) else "nan")
+    return (2, str(value))
+
+
+def same_rows(ours: Sequence[tuple[Any, ...]], theirs: Sequence[tuple[Any, ...]]) -> bool:
+    return len(ours) == len(theirs) and all(
+        len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def same_value(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        if math.isnan(a) or math.isnan(b):
+            return math.isnan(a) and math.isnan(b)
+        return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) or a == b
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same_value(a[k], b[k]) for k in a)
+    return bool(a == b)
