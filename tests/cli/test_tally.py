@@ -41,3 +41,11 @@ def test_saving_and_round_time() -> None:
     assert tally.saving == 100
     assert tally.round_s == 0.5
     assert tally.event_s == 8
+
+
+def test_steady_rates_leave_the_first_round_out() -> None:
+    tally = Tally()
+    tally.absorb([a_round(0, rows=100, answers=10)], 10.0)
+    assert tally.steady(10.0) == (200, 20)
+    tally.absorb([a_round(1, rows=400, answers=30)], 12.0)
+    assert tally.steady(12.0) == (200, 15)

@@ -25,19 +25,42 @@ _DAY = (2024, 1, 1)
 Row = tuple[Any, ...]
 ROWS: list[Row] = [
     ("ab", 1.5, 3, 10, Decimal("1.25"), True, datetime(*_DAY, 0, 5, tzinfo=UTC), date(*_DAY), 3, 0.5, 1),
-    ("Abc", -2.5, -4, 2**40, Decimal("-0.75"), False, datetime(*_DAY, 0, 59, 59, tzinfo=UTC), date(2023, 12, 31), -3,
-     1.25, 2),
+    (
+        "Abc",
+        -2.5,
+        -4,
+        2**40,
+        Decimal("-0.75"),
+        False,
+        datetime(*_DAY, 0, 59, 59, tzinfo=UTC),
+        date(2023, 12, 31),
+        -3,
+        1.25,
+        2,
+    ),
     ("b%_\\", 0.0, 0, 0, Decimal("0.00"), None, datetime(*_DAY, 1, 0, tzinfo=UTC), date(2024, 2, 29), 0, 0.0, 3),
     ("", 1e10, 100, -5, Decimal("99999.99"), True, datetime(*_DAY, 2, 30, 0, 500, tzinfo=UTC), None, 7, -1.5, None),
     (None, None, None, None, None, None, None, None, None, None, None),
     ("ab", float("nan"), 7, 7, Decimal("7.00"), True, datetime(*_DAY, 0, 30, tzinfo=UTC), date(*_DAY), 1, 2.0, 5),
-    (" x'y\n", 2.0, 3, 3, Decimal("2.50"), False, datetime(1969, 12, 31, 23, 59, tzinfo=UTC), date(1969, 7, 20), 2,
-     3.0, 6),
+    (
+        " x'y\n",
+        2.0,
+        3,
+        3,
+        Decimal("2.50"),
+        False,
+        datetime(1969, 12, 31, 23, 59, tzinfo=UTC),
+        date(1969, 7, 20),
+        2,
+        3.0,
+        6,
+    ),
 ]
 
 
 def make_view(spark: SparkSession) -> None:
     """A local relation: Spark answers queries without groups on it without a job, which is ten times as fast."""
+    spark.conf.set("spark.sql.variable.substitute", "false")  # as in the engine's own session
     frame = spark.createDataFrame(ROWS, TRADES.ddl())
     spark.createDataFrame(frame.toArrow()).createOrReplaceTempView("trades")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -35,14 +37,17 @@ NUMBERS = ("int", "bigint", "smallint", "double", "float", "decimal")
 KINDS = tuple(_COLUMNS)
 
 
+@cache
 def leaf(kind: str) -> Text:
     return st.sampled_from([*_COLUMNS[kind] * 2, *_CONSTANTS[kind]])
 
 
+@cache
 def number(depth: int) -> Text:
     return st.sampled_from(NUMBERS).flatmap(lambda kind: expression(kind, depth))
 
 
+@cache
 def anything(depth: int) -> Text:
     return st.sampled_from(KINDS).flatmap(lambda kind: expression(kind, depth))
 
@@ -51,6 +56,7 @@ def _form(template: str, *parts: Text) -> Text:
     return st.tuples(*parts).map(lambda texts: template.format(*texts))
 
 
+@cache
 def expression(kind: str, depth: int) -> Text:
     """An expression of about this type (numbers may widen)."""
     if depth == 0:
@@ -58,6 +64,7 @@ def expression(kind: str, depth: int) -> Text:
     return st.one_of(leaf(kind), _choice(kind, depth - 1), *_forms(kind, depth - 1))
 
 
+@cache
 def _choice(kind: str, depth: int) -> Text:
     one, condition = expression(kind, depth), expression("boolean", depth)
     return st.one_of(
@@ -84,85 +91,134 @@ def _forms(kind: str, depth: int) -> list[Text]:
 
 def _numbers(kind: str, depth: int) -> list[Text]:
     one, other = expression(kind, depth), number(depth)
-    forms = [_form("{} %s {}" % op, one, other) for op in ("+", "-", "*", "/", "%")]
-    forms += [_form("(%s {})" % op, one) for op in ("-", "+")]
-    forms += [_form("%s({})" % name, one) for name in ("abs", "ceil", "floor", "round", "sign", "sqrt", "exp", "ln")]
+    forms = [_form(f"{{}} {op} {{}}", one, other) for op in ("+", "-", "*", "/", "%")]
+    forms += [_form(f"({op} {{}})", one) for op in ("-", "+")]
+    forms += [_form(f"{name}({{}})", one) for name in ("abs", "ceil", "floor", "round", "sign", "sqrt", "exp", "ln")]
     forms += [_form("round({}, 1)", one), _form("pmod({}, {})", one, other), _form("power({}, 2)", one)]
     forms += [_form("try_divide({}, {})", one, other), _form("CAST({} AS DECIMAL(12,3))", one)]
     if kind in ("int", "bigint"):
-        forms += [_form("{} div {}", one, expression("smallint", depth)), _form("length({})", expression("string", depth)),
-                  _form("hour({})", expression("timestamp", depth)), _form("year({})", expression("date", depth)),
-                  _form("unix_timestamp({})", expression("timestamp", depth)), _form("hash({})", anything(depth)),
-                  _form("CAST({} AS INT)", number(depth)), _form("TRY_CAST({} AS BIGINT)", expression("string", depth)),
-                  _form("datediff({}, {})", expression("date", depth), expression("date", depth))]
+        forms += [
+            _form("{} div {}", one, expression("smallint", depth)),
+            _form("length({})", expression("string", depth)),
+            _form("hour({})", expression("timestamp", depth)),
+            _form("year({})", expression("date", depth)),
+            _form("unix_timestamp({})", expression("timestamp", depth)),
+            _form("hash({})", anything(depth)),
+            _form("CAST({} AS INT)", number(depth)),
+            _form("TRY_CAST({} AS BIGINT)", expression("string", depth)),
+            _form("datediff({}, {})", expression("date", depth), expression("date", depth)),
+        ]
     return forms
 
 
 def _conditions(depth: int) -> list[Text]:
     one = expression("boolean", depth)
     words, value = expression("string", depth), anything(depth)
-    forms = [_form("({} %s {})" % op, one, one) for op in ("AND", "OR")]
-    forms += [_form("(NOT {})", one), _form("({} IS NULL)", value), _form("({} IS NOT NULL)", value),
-              _form("({} IS TRUE)", one), _form("({} IS NOT DISTINCT FROM {})", words, words)]
-    forms += [_form("({} %s {})" % op, number(depth), number(depth)) for op in
-              ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")]
-    forms += [_form("({} %s {})" % op, words, words) for op in ("=", "<", "<=>")]
-    forms += [_form("({} BETWEEN {} AND {})", number(depth), number(depth), number(depth)),
-              _form("({} NOT IN ({}, {}))", number(depth), number(depth), number(depth)),
-              _form("({} IN (3, 1, 2))", number(depth)), _form("({} IN ('ab', {}))", words, words)]
-    forms += [_form("({} %s 'a%%')" % op, words) for op in ("LIKE", "ILIKE", "NOT LIKE")]
+    forms = [_form(f"({{}} {op} {{}})", one, one) for op in ("AND", "OR")]
+    forms += [
+        _form("(NOT {})", one),
+        _form("({} IS NULL)", value),
+        _form("({} IS NOT NULL)", value),
+        _form("({} IS TRUE)", one),
+        _form("({} IS NOT DISTINCT FROM {})", words, words),
+    ]
+    forms += [
+        _form(f"({{}} {op} {{}})", number(depth), number(depth))
+        for op in ("=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>")
+    ]
+    forms += [_form(f"({{}} {op} {{}})", words, words) for op in ("=", "<", "<=>")]
+    forms += [
+        _form("({} BETWEEN {} AND {})", number(depth), number(depth), number(depth)),
+        _form("({} NOT IN ({}, {}))", number(depth), number(depth), number(depth)),
+        _form("({} IN (3, 1, 2))", number(depth)),
+        _form("({} IN ('ab', {}))", words, words),
+    ]
+    forms += [_form(f"({{}} {op} 'a%')", words) for op in ("LIKE", "ILIKE", "NOT LIKE")]
     forms += [_form("({} LIKE '%!_%' ESCAPE '!')", words), _form("({} RLIKE '^[a-z]+b?$')", words)]
-    forms += [_form("%s({}, {})" % name, words, words) for name in ("startswith", "endswith", "contains")]
-    forms += [_form("({} > '2024-01-01 00:30:00')", expression("timestamp", depth)),
-              _form("({} <= {})", expression("date", depth), expression("timestamp", depth)),
-              _form("isnan({})", expression("double", depth))]
+    forms += [_form(f"{name}({{}}, {{}})", words, words) for name in ("startswith", "endswith", "contains")]
+    forms += [
+        _form("({} > '2024-01-01 00:30:00')", expression("timestamp", depth)),
+        _form("({} <= {})", expression("date", depth), expression("timestamp", depth)),
+        _form("isnan({})", expression("double", depth)),
+    ]
     return forms
 
 
 def _texts(depth: int) -> list[Text]:
     one = expression("string", depth)
-    forms = [_form("%s({})" % name, one) for name in ("upper", "lower", "trim", "ltrim", "rtrim")]
-    return [*forms, _form("({} || {})", one, one), _form("concat({}, {})", one, one), _form("substring({}, 1, 2)", one),
-            _form("left({}, {})", one, leaf("smallint")), _form("replace({}, 'a', {})", one, one),
-            _form("CAST({} AS STRING)", anything(depth))]
+    forms = [_form(f"{name}({{}})", one) for name in ("upper", "lower", "trim", "ltrim", "rtrim")]
+    return [
+        *forms,
+        _form("({} || {})", one, one),
+        _form("concat({}, {})", one, one),
+        _form("substring({}, 1, 2)", one),
+        _form("left({}, {})", one, leaf("smallint")),
+        _form("replace({}, 'a', {})", one, one),
+        _form("CAST({} AS STRING)", anything(depth)),
+    ]
 
 
 def _times(kind: str, depth: int) -> list[Text]:
     one = expression(kind, depth)
     if kind == "date":
-        return [_form("({} + 1)", one), _form("date_sub({}, {})", one, leaf("smallint")),
-                _form("to_date({})", expression("timestamp", depth))]
-    return [_form("({} + INTERVAL 5 MINUTES)", one), _form("({} - INTERVAL '1 hour 30 minutes')", one),
-            _form("date_trunc('hour', {})", one), _form("CAST({} AS TIMESTAMP)", expression("date", depth))]
+        return [
+            _form("({} + 1)", one),
+            _form("date_sub({}, {})", one, leaf("smallint")),
+            _form("to_date({})", expression("timestamp", depth)),
+        ]
+    return [
+        _form("({} + INTERVAL 5 MINUTES)", one),
+        _form("({} - INTERVAL '1 hour 30 minutes')", one),
+        _form("date_trunc('hour', {})", one),
+        _form("CAST({} AS TIMESTAMP)", expression("date", depth)),
+    ]
 
 
+@cache
 def stateless() -> Text:
     """SELECT of a few expressions, perhaps with WHERE."""
     items = st.lists(anything(2), min_size=1, max_size=4).map(
-        lambda texts: ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts)))
-    where = st.one_of(st.just(""), expression("boolean", 2).map(lambda text: f" WHERE {text}"))
+        lambda texts: ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
+    )
+    where = st.one_of(st.just(""), expression("boolean", 2).map(lambda text: f" WHERE TRUE AND {text}"))
     return _form("SELECT {} FROM trades{}", items, where)
 
 
+@cache
 def _aggregate() -> Text:
-    forms = [_form("%s({})" % name, number(1)) for name in
-             ("sum", "avg", "mean", "stddev", "var_pop", "count", "min", "max")]
-    forms += [_form("%s({})" % name, anything(1)) for name in ("count", "min", "max", "count(DISTINCT 1), count")[:3]]
-    forms += [st.just("count(*)"), st.just("count(1)"), _form("count(DISTINCT {})", anything(0)),
-              _form("sum({}) FILTER (WHERE {})", number(0), expression("boolean", 1)),
-              _form("count(*) FILTER (WHERE {})", expression("boolean", 1)), _form("count({}, {})", anything(0), anything(0)),
-              _form("count_if({})", expression("boolean", 1)), _form("bool_or({})", expression("boolean", 1))]
+    forms = [
+        _form(f"{name}({{}})", number(1)) for name in ("sum", "avg", "mean", "stddev", "var_pop", "count", "min", "max")
+    ]
+    forms += [_form(f"{name}({{}})", anything(1)) for name in ("count", "min", "max")]
+    forms += [
+        st.just("count(*)"),
+        st.just("count(1)"),
+        _form("count(DISTINCT {})", anything(0)),
+        _form("sum({}) FILTER (WHERE {})", number(0), expression("boolean", 1)),
+        _form("count(*) FILTER (WHERE {})", expression("boolean", 1)),
+        _form("count({}, {})", anything(0), anything(0)),
+        _form("count_if({})", expression("boolean", 1)),
+        _form("bool_or({})", expression("boolean", 1)),
+    ]
     return st.one_of(*forms)
 
 
-_WINDOWS = ("'1 hour'", "'1 hour', '20 minutes'", "'90 minutes', '30 minutes', '10 minutes'", "'1 day', '12 hours', '-1 hour'")
+_WINDOWS = (
+    "'1 hour'",
+    "'1 hour', '20 minutes'",
+    "'90 minutes', '30 minutes', '10 minutes'",
+    "'1 day', '12 hours', '-1 hour'",
+)
 
 
 @st.composite
 def grouped(draw: st.DrawFn) -> str:
     """GROUP BY of keys and perhaps a window; expressions over keys and aggregates; perhaps HAVING."""
-    keys = draw(st.lists(st.sampled_from(("symbol", "upper(symbol)", "qty % 2", "ok", "CAST(ts AS DATE)")), max_size=2,
-                         unique=True))
+    keys = draw(
+        st.lists(
+            st.sampled_from(("symbol", "upper(symbol)", "qty % 2", "ok", "CAST(ts AS DATE)")), max_size=2, unique=True
+        )
+    )
     window = draw(st.one_of(st.none(), st.sampled_from(_WINDOWS)))
     items = [*keys, *draw(st.lists(_aggregate(), min_size=1, max_size=3))]
     items += [f"CASE WHEN count(*) > 1 THEN {draw(_aggregate())} END", "count(*) * 2 + 1"]
@@ -172,5 +228,9 @@ def grouped(draw: st.DrawFn) -> str:
     where = draw(st.sampled_from(("", " WHERE qty > 0", " WHERE symbol IS NOT NULL AND price < 100")))
     groups = [*keys, *([f"window(ts, {window})"] if window else [])]
     by = f" GROUP BY {', '.join(groups)}" if groups else ""
-    having = draw(st.sampled_from(("", " HAVING count(*) > 0", " HAVING max(qty) IS NOT NULL", f" HAVING c{len(keys)} IS NOT NULL")))
+    having = draw(
+        st.sampled_from(
+            ("", " HAVING count(*) > 0", " HAVING max(qty) IS NOT NULL", f" HAVING c{len(keys)} IS NOT NULL")
+        )
+    )
     return f"SELECT {select} FROM trades{where}{by}{having}"

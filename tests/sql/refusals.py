@@ -31,5 +31,5 @@ def refused(sql: str, *words: str, at: str | None = None, config: Config | None 
     for word in words:
         assert word in str(error), f"{word!r} is not in\n{error}"
     if at is not None:
-        assert error.at == sql.index(at), f"points at {sql[error.at or 0:][:20]!r}\n{error}"
+        assert error.at == sql.index(at), f"points at {sql[error.at or 0 :][:20]!r}\n{error}"
     return error

@@ -104,7 +104,9 @@ def test_depth_is_capped() -> None:
     refused(f"SELECT {'||'.join(['symbol'] * 5_000)} FROM trades", "sql_depth_max=200")
 
 
-@pytest.mark.parametrize("form", ["({})", "abs({})", "- {}", "CASE WHEN ok THEN {} END", "CAST({} AS DOUBLE)", "{} + 1"])
+@pytest.mark.parametrize(
+    "form", ["({})", "abs({})", "- {}", "CASE WHEN ok THEN {} END", "CAST({} AS DOUBLE)", "{} + 1"]
+)
 def test_what_is_within_the_depth_is_bound(form: str) -> None:
     text = "price"
     for _ in range(190):

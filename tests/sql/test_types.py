@@ -37,7 +37,7 @@ from tests.sql.refusals import bound, refused
         ("price div 2", "price", "floor"),
         ("ts + 1", "1", "interval"),
         ("day + INTERVAL 1 DAY", "INTERVAL", "number of days"),
-        ("day - day", "day - day", "datediff"),
+        ("ts - day", "day", "datediff"),
         ("CAST(day AS INT)", "CAST", "cannot be cast"),
         ("CAST(ts AS BOOLEAN)", "CAST", "cannot be cast"),
         ("CAST(ok AS TIMESTAMP)", "CAST", "cannot be cast"),
@@ -55,7 +55,7 @@ from tests.sql.refusals import bound, refused
         ("1234567890123456789012345678901234567890", "123456", "38 digits"),
         ("round(price, qty)", "qty", "constant"),
         ("percentile(price, 2)", "2", "between 0 and 1"),
-        ("percentile(price, price)", "price, price", "between 0 and 1"),
+        ("percentile(price, qty)", "qty", "between 0 and 1"),
         ("date_trunc('fortnight', ts)", "'fortnight'", "choices"),
         ("abs()", "abs", "takes 1"),
         ("abs(1, 2)", "abs", "takes 1"),
@@ -69,11 +69,7 @@ from tests.sql.refusals import bound, refused
 )
 def test_wrong_types_are_refused_in_place(text: str, at: str, words: str) -> None:
     sql = f"SELECT {text} FROM trades"
-    error = refused(sql, words)
-    place = sql.index(at)
-    if text in ("day - day", "percentile(price, price)"):
-        place = sql.rindex(at.split(", ")[-1].split(" - ")[-1], 0, sql.index(" FROM"))
-    assert error.at == place, str(error)
+    refused(sql, words, at=at)
 
 
 @pytest.mark.parametrize("condition", ["price", "NULL", "symbol", "1", "count(*) > 1"])
@@ -84,15 +80,38 @@ def test_where_takes_a_condition(condition: str) -> None:
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("1", "int"), ("2147483648", "bigint"), ("99999999999999999999", "decimal(20,0)"), ("2.5", "decimal(2,1)"),
-        (".05", "decimal(2,2)"), ("1e3", "double"), ("1.5D", "double"), ("1.5F", "float"), ("5L", "bigint"),
-        ("5S", "smallint"), ("5Y", "tinyint"), ("1.50BD", "decimal(3,2)"), ("-2147483648", "int"),
-        ("-9223372036854775808", "bigint"), ("TRUE", "boolean"), ("'a'", "string"), ("DATE '2024-01-01'", "date"),
-        ("TIMESTAMP '2024-01-01'", "timestamp"), ("TIMESTAMP_NTZ '2024-01-01 10:00'", "timestamp_ntz"),
-        ("dec + 1", "decimal(11,2)"), ("dec * qty", "decimal(21,2)"), ("dec / 3", "decimal(14,6)"), ("qty / 2", "double"),
-        ("dec + price", "double"), ("sum(qty)", "bigint"), ("sum(dec)", "decimal(20,2)"), ("avg(dec)", "decimal(14,6)"),
-        ("collect_list(dec)", "array<decimal(10,2)>"), ("CAST(qty AS DECIMAL)", "decimal(10,0)"), ("ts + INTERVAL 1 DAY", "timestamp"),
-        ("CASE WHEN ok THEN 1 ELSE 2.5 END", "decimal(11,1)"), ("CASE WHEN ok THEN day ELSE ts END", "timestamp"),
+        ("1", "int"),
+        ("2147483648", "bigint"),
+        ("99999999999999999999", "decimal(20,0)"),
+        ("2.5", "decimal(2,1)"),
+        (".05", "decimal(2,2)"),
+        ("1e3", "double"),
+        ("1.5D", "double"),
+        ("1.5F", "float"),
+        ("5L", "bigint"),
+        ("5S", "smallint"),
+        ("5Y", "tinyint"),
+        ("1.50BD", "decimal(3,2)"),
+        ("-2147483648", "int"),
+        ("-9223372036854775808", "bigint"),
+        ("TRUE", "boolean"),
+        ("'a'", "string"),
+        ("DATE '2024-01-01'", "date"),
+        ("TIMESTAMP '2024-01-01'", "timestamp"),
+        ("TIMESTAMP_NTZ '2024-01-01 10:00'", "timestamp_ntz"),
+        ("dec + 1", "decimal(11,2)"),
+        ("dec * qty", "decimal(21,2)"),
+        ("dec / 3", "decimal(14,6)"),
+        ("qty / 2", "double"),
+        ("dec + price", "double"),
+        ("sum(qty)", "bigint"),
+        ("sum(dec)", "decimal(20,2)"),
+        ("avg(dec)", "decimal(14,6)"),
+        ("collect_list(dec)", "array<decimal(10,2)>"),
+        ("CAST(qty AS DECIMAL)", "decimal(10,0)"),
+        ("ts + INTERVAL 1 DAY", "timestamp"),
+        ("CASE WHEN ok THEN 1 ELSE 2.5 END", "decimal(11,1)"),
+        ("CASE WHEN ok THEN day ELSE ts END", "timestamp"),
     ],
 )
 def test_types_of_expressions(text: str, kind: str) -> None:

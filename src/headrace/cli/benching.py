@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.driving import telling
-from headrace.cli.show import console, note, plain_json, table
+from headrace.cli.hush import hushed
+from headrace.cli.show import console, debugging, note, plain_json, table
 
 if TYPE_CHECKING:
-    from headrace.bench.report import Report
+    from headrace.bench.report import Report, Run
 
 
 def bench(
@@ -28,13 +29,19 @@ def bench(
             typer.echo(f"{known:12} {about}")
         return
     run = benchmark(name)
-    with telling() as tell:
-        report = run(quick, tell)
+    report = _measured(run, quick)
     show(report)
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(plain_json(report.flat()), indent=2) + "\n", encoding="utf-8")
         note(f"figures: {json_file}")
+
+
+def _measured(run: Run, quick: bool) -> Report:
+    if debugging():
+        return run(quick, note)
+    with hushed() as stderr, telling(console(file=stderr)) as tell:
+        return run(quick, tell)
 
 
 def show(report: Report) -> None:

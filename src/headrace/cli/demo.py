@@ -38,7 +38,7 @@ SAMPLES = {
     "venue_volume": "SELECT venue, sum(qty) AS volume, avg(price) AS mean_price FROM trades "
     "GROUP BY venue, window(ts, '30 seconds', '10 seconds') HAVING sum(qty) > 1000",
     "wild_symbols": "SELECT symbol, max(price) - min(price) AS spread, stddev(price) AS deviation FROM trades "
-    "WHERE side = 'BUY' GROUP BY symbol, window(ts, '20 seconds') HAVING max(price) - min(price) > 3",
+    "WHERE side = 'BUY' GROUP BY symbol, window(ts, '20 seconds') HAVING max(price) - min(price) > 1",
 }
 
 

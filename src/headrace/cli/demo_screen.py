@@ -147,7 +147,11 @@ def _said(row: dict[str, Any]) -> tuple[str, str]:
     start, end = row.get("window_start"), row.get("window_end")
     rest = {name: value for name, value in row.items() if name not in ("window_start", "window_end")}
     when = f"{_clock(start)}–{_clock(end)}" if isinstance(start, datetime) and isinstance(end, datetime) else ""
-    return when, "  ".join(f"{name} {cell(value)}" for name, value in rest.items())
+    return when, "  ".join(f"{name} {_number(value)}" for name, value in rest.items())
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else cell(value)
 
 
 def _clock(moment: datetime) -> str:
@@ -160,15 +164,16 @@ def show_summary(tally: Tally, ended_s: float, engine: Engine) -> None:
     if not tally.rounds:
         out.print("Ended before the first round.")
         return
-    past_s = max(tally.elapsed_s(ended_s), tally.busy_s, 1e-3)
     infos = engine.queries()
     shared = sum(info.family != "plain" for info in infos)
     quarantined = sum(info.state != "live" for info in infos)
+    rows_per_s, answers_per_s = tally.steady(ended_s)
+    pace = tally.event_s / max(tally.elapsed_s(ended_s), 1e-3)
     out.print(f"\n{len(infos):,} distinct standing queries on one Spark stream, {os.cpu_count()} cores:", style="bold")
     figures = {
-        "rows": f"{tally.rows:,} in {duration(past_s)}: {count(tally.rows / past_s)} rows/s",
-        "event time": f"{duration(tally.event_s)}: {tally.event_s / past_s:,.1f} × real time",
-        "answers": f"{tally.answers:,}: {count(tally.answers / past_s)} a second",
+        "rows": f"{tally.rows:,}: {count(rows_per_s)} a second after the first round",
+        "event time": f"{duration(tally.event_s)}: {pace:,.1f} × real time",
+        "answers": f"{tally.answers:,}: {count(answers_per_s)} a second",
         "rounds": f"{tally.rounds:,}, {duration(tally.round_s)} each (slowest {duration(max(tally.round_times_s))})",
         "shared": f"{shared:,} of {len(infos):,}" + (f", {quarantined:,} quarantined" if quarantined else ""),
         "late rows": f"{tally.late:,}",

@@ -73,7 +73,7 @@ def show_queries(infos: Sequence[QueryInfo]) -> None:
         note('no queries yet: headrace add "SELECT …", or headrace run FILE.sql')
         return
     columns = ("name", "stream", "family", "state", "answers", "query")
-    rows = [(i.name, i.stream, sharing(i.family), _state(i), i.answers, " ".join(i.sql.split())) for i in infos]
+    rows = [(i.name, i.stream, sharing(i.family), _state(i), f"{i.answers:,}", " ".join(i.sql.split())) for i in infos]
     console().print(table(columns, rows, numbers=("answers",)))
     trouble = [info for info in infos if info.state != "live"]
     for info in trouble[:10]:

@@ -25,6 +25,7 @@ class Tally:
         self.rounds = self.rows = self.late = self.bad = self.answers = self.queries = 0
         self.busy_s = self.unshared_s = 0.0
         self.first_s: float | None = None
+        self.first_rows = self.first_answers = 0
         self.watermarks_us: dict[str, tuple[int, int]] = {}
         self.round_times_s: deque[float] = deque(maxlen=ROUND_TIMES_KEPT)
         self._newest: dict[str, int] = {}
@@ -46,6 +47,7 @@ class Tally:
     def _take(self, stats: RoundStats, now_s: float) -> None:
         if self.first_s is None:
             self.first_s = now_s
+            self.first_rows, self.first_answers = stats.rows, stats.answers
         self.rounds += 1
         self.rows += stats.rows
         self.late += stats.late
@@ -75,6 +77,13 @@ class Tally:
 
     def answers_per_s(self, now_s: float) -> float:
         return sum(stats.answers for _, stats in self._recent) / self._span_s(now_s)
+
+    def steady(self, now_s: float) -> tuple[float, float]:
+        """Rows and answers a second since the first round, which warms everything up; of that, if it is all."""
+        if self.rounds > 1:
+            past_s = max(self.elapsed_s(now_s), 1e-3)
+            return (self.rows - self.first_rows) / past_s, (self.answers - self.first_answers) / past_s
+        return self.rows / max(self.busy_s, 1e-3), self.answers / max(self.busy_s, 1e-3)
 
     def _span_s(self, now_s: float) -> float:
         """How long the recent rounds took: up to now, from the start of the first of them."""

@@ -61,8 +61,8 @@ class _Binder:
         grouped = select.groups is not None or having is not None or bool(aggregates_of(*bound))
         if grouped:
             self._refuse_star()
-            bound = [_lift(expr, keys, binder, self.relation) for expr in bound]
-            having = None if having is None else _lift(having, keys, having_binder, self.relation)
+            bound = [_lift(expr, keys, binder) for expr in bound]
+            having = None if having is None else _lift(having, keys, having_binder)
         outputs = self._outputs(items, bound, window)
         return Query(name, self.sql, self.relation.name, outputs, where, keys, window, having, grouped, select.hints)
 
@@ -178,7 +178,7 @@ class _Binder:
         return (None if self.select.having is None else binder.condition(self.select.having)), binder
 
 
-def _lift(expr: Expr, keys: tuple[Expr, ...], binder: ExpressionBinder, relation: Relation) -> Expr:
+def _lift(expr: Expr, keys: tuple[Expr, ...], binder: ExpressionBinder) -> Expr:
     """Speak of keys instead of columns: what is neither a key nor inside an aggregate has no one value per group."""
     if not isinstance(expr, Literal) and expr in keys:
         return Key(keys.index(expr), expr.type)
@@ -187,5 +187,5 @@ def _lift(expr: Expr, keys: tuple[Expr, ...], binder: ExpressionBinder, relation
                        at=binder.places.get(expr.name), value=expr.name,
                        hint=f"add it to GROUP BY, or write max({expr.name}) or any_value({expr.name})")
     if isinstance(expr, Call):
-        return Call(expr.op, tuple([_lift(arg, keys, binder, relation) for arg in expr.args]), expr.type)
+        return Call(expr.op, tuple([_lift(arg, keys, binder) for arg in expr.args]), expr.type)
     return expr

@@ -13,15 +13,15 @@ from itertools import islice
 from headrace.config import Config
 from headrace.errors import SQLError, near
 from headrace.sql import literals, patterns, rules
+from headrace.sql.bind_aggregate import bind_aggregate, bind_count_if
 from headrace.sql.bind_names import Names
-from headrace.sql.functions import AGGREGATES, INDIFFERENT, ORDERED, PARAMETRIC, SCALARS, Function, function_names, lookup
+from headrace.sql.functions import AGGREGATES, SCALARS, Function, function_names, lookup
 from headrace.sql.syntax import Apply, Constant, Name, Node, Star
-from headrace.sql.tree import COUNT_ROWS, Aggregate, Bound, Call, Column, Expr, Literal, walk
+from headrace.sql.tree import Bound, Call, Column, Expr, Literal, walk
 from headrace.sql.types import MismatchError
-from headrace.values import BOOLEAN, DATE, INT, STRING, VOID, Type
+from headrace.values import BOOLEAN, DATE, STRING, VOID, Type
 
 _NULL = Literal(None, VOID)
-_ONE = Literal(1, INT)
 _MIRRORED = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -85,12 +85,12 @@ class ExpressionBinder:
             self._plain(node)
             return rewrite(self, node)
         if node.op == "count_if":
-            return self._count_if(node)
+            return bind_count_if(self, node)
         function = lookup(node.op)
         if function is None:
             raise self._unknown(node)
         if AGGREGATES.get(function.name) is function:
-            return self._aggregate(node, function)
+            return bind_aggregate(self, node, function)
         self._plain(node)
         return self._call(function, node, node.args)
 
@@ -113,7 +113,7 @@ class ExpressionBinder:
         if op == "field":
             return self._field(node)
         if op == "plus":
-            return self._call(SCALARS["negate"], node, node.args).args[0]
+            return self._plus(node)
         special = _OPERATORS.get(op)
         if special is not None:
             return special(self, node)
@@ -121,9 +121,9 @@ class ExpressionBinder:
 
     def _call(self, function: Function, node: Apply, nodes: tuple[Node, ...]) -> Call:
         args = tuple([self.bind(arg) for arg in nodes])
-        return self._typed(function, node, args)
+        return self.typed(function, node, args)
 
-    def _typed(self, function: Function, node: Apply, args: tuple[Expr, ...], nodes: tuple[Node, ...] = ()) -> Call:
+    def typed(self, function: Function, node: Apply, args: tuple[Expr, ...], nodes: tuple[Node, ...] = ()) -> Call:
         """`nodes` are where the args were written, if not in order the args of `node`."""
         self._count_args(function, node, len(args))
         try:
@@ -188,12 +188,17 @@ class ExpressionBinder:
             return Call(_MIRRORED[call.op], (right, left), call.type)
         return call
 
+    def _plus(self, node: Apply) -> Expr:
+        """`+x` is x; but `+5` is no literal to Spark, which shows in the digits of a decimal beside it."""
+        value = self._call(SCALARS["negate"], node, node.args).args[0]
+        return Call("cast", (value,), value.type) if isinstance(value, Literal) and value.type.is_integral else value
+
     def _between(self, node: Apply) -> Expr:
         operand, low, high = node.args
         value, least, most = self.bind(operand), self.bind(low), self.bind(high)
         self._spend(value, node, 1)
-        above = self._typed(SCALARS[">="], node, (value, least), (operand, low))
-        below = self._typed(SCALARS["<="], node, (value, most), (operand, high))
+        above = self.typed(SCALARS[">="], node, (value, least), (operand, low))
+        below = self.typed(SCALARS["<="], node, (value, most), (operand, high))
         return Call("and", (self._mirrored(above), self._mirrored(below)), BOOLEAN)
 
     def _spend(self, expr: Expr, node: Node, copies: int) -> None:
@@ -217,7 +222,7 @@ class ExpressionBinder:
     def _case_when(self, node: Apply, args: tuple[Expr, ...], nodes: tuple[Node, ...]) -> Expr:
         if len(args) % 2 == 0:
             args = (*args, _NULL)
-        return self._typed(SCALARS["case"], node, args, nodes)
+        return self.typed(SCALARS["case"], node, args, nodes)
 
     def _case_of(self, node: Apply) -> Expr:
         operand, *rest = node.args
@@ -225,7 +230,7 @@ class ExpressionBinder:
         self._spend(value, node, len(rest) // 2)
         args = [self.bind(arg) for arg in rest]
         for index in range(0, len(args) - 1, 2):
-            equal = self._typed(SCALARS["="], node, (value, args[index]), (operand, rest[index]))
+            equal = self.typed(SCALARS["="], node, (value, args[index]), (operand, rest[index]))
             args[index] = self._mirrored(equal)
         return self._case_when(node, tuple(args), tuple(rest))
 
@@ -238,7 +243,7 @@ class ExpressionBinder:
         if len(node.args) != 3:
             raise self.error("nvl2 takes 3 arguments", node, value=f"{len(node.args)} arguments")
         first, *rest = [self.bind(arg) for arg in node.args]
-        test = self._typed(SCALARS["is_not_null"], node, (first,))
+        test = self.typed(SCALARS["is_not_null"], node, (first,))
         return self._case_when(node, (test, *rest), node.args)
 
     def _to_date(self, node: Apply) -> Expr:
@@ -270,76 +275,6 @@ class ExpressionBinder:
         if which not in ("start", "end"):
             raise self.error("a window has no such field", node, value=node.to_field, choices=("start", "end"))
         return Bound(which)
-
-    # aggregates
-
-    def _aggregate(self, node: Apply, function: Function) -> Expr:
-        self._enter(node)
-        if len(node.args) == 1 and isinstance(node.args[0], Star):
-            self._check_star(node, function)
-            args: tuple[Expr, ...] | None = None
-        else:
-            args = tuple([self.bind(arg) for arg in node.args])
-        try:
-            return self._folded(node, function, args)
-        finally:
-            self.inside = ""
-
-    def _enter(self, node: Apply) -> None:
-        if self.inside:
-            raise self.error("an aggregate cannot be inside an aggregate", node, value=f"{self.inside}({node.op}(…))")
-        if not self.aggregates:
-            hint = "use HAVING to filter groups" if self.clause == "WHERE" else ""
-            raise self.error(f"aggregates are not allowed in {self.clause}", node, value=node.op, hint=hint)
-        self.inside = node.op
-
-    def _check_star(self, node: Apply, function: Function) -> None:
-        if function.name != "count" or node.distinct:
-            raise self.error("* goes with count(*) only", node.args[0], value=node.op)
-
-    def _folded(self, node: Apply, function: Function, args: tuple[Expr, ...] | None) -> Expr:
-        """DISTINCT and FILTER, and the many ways to write count(*)."""
-        condition = None if node.filter is None else self.condition(node.filter)
-        if condition is not None and function.name in ORDERED:
-            raise self.error(f"FILTER does not go with {node.op}", node, value=node.op)
-        if function.name == "count" and not node.distinct:
-            return self._count(node, args, condition)
-        assert args is not None
-        kind = self._typed(function, node, args).type
-        if condition is not None:
-            measured = 1 if function.name in PARAMETRIC else len(args)
-            args = (*[_when(condition, arg) for arg in args[:measured]], *args[measured:])
-        return Aggregate(function.name, args, kind, node.distinct and function.name not in INDIFFERENT)
-
-    def _count(self, node: Apply, args: tuple[Expr, ...] | None, condition: Expr | None) -> Expr:
-        if args is not None:
-            self._typed(AGGREGATES["count"], node, args)
-        args = tuple([a for a in args or () if not isinstance(a, Literal) or a.value is None])
-        if condition is None and not args:
-            return COUNT_ROWS
-        if condition is None and len(args) == 1:
-            return Aggregate("count", args, COUNT_ROWS.type)
-        tests = [Call("is_not_null", (arg,), BOOLEAN) for arg in args[:-1] if condition is not None or len(args) > 1]
-        for test in tests:
-            condition = test if condition is None else Call("and", (condition, test), BOOLEAN)
-        assert condition is not None
-        return Aggregate("count", (_when(condition, args[-1] if args else _ONE),), COUNT_ROWS.type)
-
-    def _count_if(self, node: Apply) -> Expr:
-        if len(node.args) != 1 or node.distinct:
-            raise self.error("count_if takes one condition", node, value=f"{len(node.args)} arguments")
-        self._enter(node)
-        try:
-            condition = self.condition(node.args[0])
-            if node.filter is not None:
-                condition = Call("and", (self.condition(node.filter), condition), BOOLEAN)
-        finally:
-            self.inside = ""
-        return Aggregate("count", (_when(condition, _ONE),), COUNT_ROWS.type)
-
-
-def _when(condition: Expr, value: Expr) -> Expr:
-    return Call("case", (condition, value, _NULL), value.type)
 
 
 Form = Callable[[ExpressionBinder, Apply], Expr]

@@ -14,7 +14,6 @@ from headrace.values import (
     FLOAT,
     INT,
     SMALLINT,
-    STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
     TINYINT,
@@ -117,8 +116,6 @@ def shown(literal: Literal) -> str:
         return f"{word} '{literal.value}'"
     if isinstance(literal.value, float):
         return _java_double(literal.value)
-    if literal.type == STRING:
-        return str(literal.value)
     return str(literal.value)
 
 

@@ -53,6 +53,8 @@ def _function(node: Apply) -> str:
 
 def _operator(node: Apply, args: list[str]) -> str:
     op = node.op
+    if op == "<>":
+        return f"(NOT ({args[0]} = {args[1]}))"
     if op in _INFIX:
         word = op.upper() if op in ("and", "or") else op
         return f"({args[0]} {word} {args[1]})"

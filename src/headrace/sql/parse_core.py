@@ -40,14 +40,16 @@ class Cursor:
             self.index += 1
         return token
 
-    def at(self, *words: str) -> bool:
+    def at(self, word: str, *more: str) -> bool:
         """Are the next tokens these keywords or symbols?"""
-        return all(self.peek(ahead).upper == word for ahead, word in enumerate(words))
-
-    def take(self, *words: str) -> bool:
-        if not self.at(*words):
+        if self.tokens[self.index].upper != word:
             return False
-        self.index += len(words)
+        return all(self.peek(ahead).upper == following for ahead, following in enumerate(more, 1))
+
+    def take(self, word: str, *more: str) -> bool:
+        if not self.at(word, *more):
+            return False
+        self.index += 1 + len(more)
         return True
 
     def expect(self, word: str) -> Token:

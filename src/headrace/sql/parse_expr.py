@@ -25,6 +25,8 @@ _POWER = {
 }
 _PATTERNS = {"LIKE": "like", "ILIKE": "ilike", "RLIKE": "rlike", "REGEXP": "rlike"}
 
+_CALLABLE = ("LEFT", "RIGHT", "RLIKE", "REGEXP")  # reserved words that are functions too
+
 
 class ExpressionParser(LiteralParser):
     """Reads one expression from where the cursor is."""
@@ -165,7 +167,7 @@ class ExpressionParser(LiteralParser):
         if self.peek(1).upper == "(" and token.kind in ("word", "quoted"):
             if word in ("CAST", "TRY_CAST"):
                 return self._postfix(self._cast(self.next()))
-            if word in ("LEFT", "RIGHT") or word not in RESERVED:
+            if word in _CALLABLE or word not in RESERVED:
                 return self._postfix(self._call(self.next()))
         return self._postfix(self._leaf(token, word))
 
@@ -200,6 +202,8 @@ class ExpressionParser(LiteralParser):
             return self.interval(self.next())
         if token.kind == "quoted" or (token.kind == "word" and word not in RESERVED):
             return self._column(token)
+        if word == ":":
+            raise self.error("parameters are not part of a standing query", value=":", hint="write the value itself")
         raise self.error("expected an expression", value=token.shown)
 
     def _column(self, token: Token) -> Name:

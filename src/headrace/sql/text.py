@@ -21,18 +21,15 @@ from headrace.errors import SQLError
 class Token:
     """`kind`: word, quoted (a backquoted name), string, number, op, hint or end.
 
-    `text` is the word as written, the name or string without its quotes and escapes, or the symbol.
+    `text` is the word as written, the name or string without its quotes and escapes, or the symbol;
+    `upper` is the keyword or symbol this may be, '' for anything quoted.
     """
 
     kind: str
     text: str
     at: int
     end: int
-
-    @property
-    def upper(self) -> str:
-        """The keyword this may be; '' for anything quoted."""
-        return self.text.upper() if self.kind in ("word", "op") else ""
+    upper: str = ""
 
     @property
     def shown(self) -> str:
@@ -48,7 +45,7 @@ _LEXEME = re.compile(
     |(?P<quoted>`(?:[^`]|``)*`)
     |(?P<number>{_NUMBER}(?![\w]))
     |(?P<word>[^\W\d]\w*)
-    |(?P<op><=>|<=|>=|<>|!=|==|\|\||::|[-+*/%=<>(),.;!])""",
+    |(?P<op><=>|<=|>=|<>|!=|==|\|\||::|[-+*/%=<>(),.;:!])""",
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 _BAD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff]")
@@ -104,7 +101,7 @@ def _token(kind: str, text: str, at: int, end: int, sql: str) -> Token:
         return Token("string", text[2:-1], at, end)
     if kind == "string":
         return Token("string", _unescape(text, at, sql), at, end)
-    return Token(kind, text, at, end)
+    return Token(kind, text, at, end, "" if kind == "number" else text.upper())
 
 
 def _unescape(quoted: str, at: int, sql: str) -> str:
@@ -147,7 +144,7 @@ def _unreadable(sql: str, at: int) -> SQLError:
             "not a number", sql=sql, at=at, value=sql[at : at + 20].split(maxsplit=1)[0],
             hint="write 1, 5L, 2.5, 1e3 or 1.5D; backquote a name that begins with a digit",
         )
-    if mark in "?:@$":
+    if mark in "?@$":
         return SQLError(
             "parameters and variables are not part of a standing query", sql=sql, at=at, value=mark,
             hint="write the value itself",

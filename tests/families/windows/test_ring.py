@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.windows import partials
 from headrace.families.windows import ring as ring_module
 from headrace.families.windows.ring import Answers, Layout, Ring, Windows
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N
@@ -178,7 +177,6 @@ def test_bits_depend_on_panes_only(
     whole = bits([one.close(last, shapes)])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ring_module, "CHUNK_ROWS", 3)
-        patch.setattr(partials, "FOLD_ROWS_MIN", 1)
         for row in rows:
             add_rows(other, [row])
         parts = [other.close(first - 1, Windows.none())]

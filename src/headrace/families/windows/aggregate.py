@@ -40,8 +40,10 @@ def key_name(index: int) -> str:
     return f"k{index}"
 
 
-def word_name(cut: int, word: int) -> str:
-    return f"s{cut}_{word}"
+def word_names(cuts: Cuts, cut: int) -> list[str]:
+    """Signature columns of a cut; cuts with the same predicates share them."""
+    same = next(i for i, c in enumerate(cuts.cuts) if c.predicates == cuts.cuts[cut].predicates)
+    return [f"s{same}_{word}" for word in range(cuts.cuts[cut].words)]
 
 
 def aggregate_text(cuts: Cuts, relation: Relation, kind: str) -> AggregateText:
@@ -56,11 +58,13 @@ def aggregate_text(cuts: Cuts, relation: Relation, kind: str) -> AggregateText:
     keys = all_keys(cuts)
     columns += [f"IF(({kind}) = 0, {emit(key)}, NULL) AS {key_name(i)}" for i, key in enumerate(keys)]
     sets = []
+    words: dict[str, str] = {}
     for c, cut in enumerate(cuts.cuts):
-        words = [cut.predicates[w * SIGNATURE_BITS:(w + 1) * SIGNATURE_BITS] for w in range(cut.words)]
-        columns += [f"IF(({kind}) = 0, {_bits(word)}, 0L) AS {word_name(c, w)}" for w, word in enumerate(words)]
-        names = [key_name(keys.index(k)) for k in cut.keys] + [word_name(c, w) for w in range(cut.words)]
-        sets.append((KIND, PANE, *names))
+        names = word_names(cuts, c)
+        for w, name in enumerate(names):
+            words[name] = _bits(cut.predicates[w * SIGNATURE_BITS:(w + 1) * SIGNATURE_BITS])
+        sets.append((KIND, PANE, *(key_name(keys.index(k)) for k in cut.keys), *names))
+    columns += [f"IF(({kind}) = 0, {bits}, 0L) AS {name}" for name, bits in words.items()]
     aggregates = [f"count(1) AS {ROWS}", f"{'max(t)' if relation.time is not None else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
     for m, measure in enumerate(cuts.measures):
         arg = None

@@ -1,23 +1,25 @@
 """From the rows of one Spark aggregate to the rings: roll up by slot, number the groups, add.
 
-Pure numpy.  Costs rows × slots, where rows are what Spark's aggregate left: panes × groups × signatures.
+Pure.  Costs rows × slots, where rows are what Spark's aggregate left: panes × groups × signatures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.families.windows.aggregate import PANE, SET, all_keys, column_names, key_name, word_name
+from headrace.families.windows.aggregate import PANE, SET, all_keys, column_names, key_name, word_names
 from headrace.families.windows.groups import Groups, KeyCodes
-from headrace.families.windows.measures import COLUMNS, ROWS, Measure
+from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import SIGNATURE_BITS, Cuts, Slot
-from headrace.families.windows.ring_kernels import ADD, MIN, MOMENTS_N
+from headrace.families.windows.fold_kernels import roll_up
+from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
 from headrace.sql.tree import Expr
 
 Ints = NDArray[np.int64]
@@ -51,99 +53,122 @@ class KeySpace:
 
 @dataclass(frozen=True, slots=True)
 class SlotRows:
-    """The rows of one slot: where each falls, and which rows of the table they are."""
+    """One row per pane and group of a slot, by pane, then group; columns as in its arrangement."""
 
     pane_us: Ints
     groups: Ints32
-    index: NDArray[np.intp]
+    ints: Ints
+    floats: Floats
 
 
 class PaneRows:
-    """One pane table, ready to be handed to rings."""
+    """One pane table, ready to be rolled up for any slot it can tell."""
 
     def __init__(self, cuts: Cuts, table: pa.Table, keys: KeySpace) -> None:
         self._cuts = cuts
         self._table = table
         self._keys = keys
-        self._int_columns: dict[str, Ints] = {}
-        self._float_columns: dict[str, Floats] = {}
-        self._codes: dict[int, Ints32] = {}
-        self._measures = {m: i for i, m in enumerate(cuts.measures)}
+        self._cut: dict[int, _CutRows] = {}
         for i, key in enumerate(all_keys(cuts)):
             keys.types[key] = table.schema.field(key_name(i)).type
 
-    @cached_property
-    def _cut_rows(self) -> list[NDArray[np.intp]]:
-        which = self._table.column(SET).to_numpy()
-        return [np.flatnonzero(which == c) for c in range(len(self._cuts.cuts))]
+    def slot(self, slot: Slot, arrangement: Arrangement) -> SlotRows | None:
+        """The rows of the slot; None when this table's cuts cannot tell them.
 
-    @cached_property
-    def _pane_us(self) -> Ints:
-        return np.asarray(self._table.column(PANE).to_numpy(), np.int64)
-
-    def slot(self, slot: Slot) -> SlotRows | None:
-        """The rows of the slot; None when this table's cuts cannot tell them."""
+        A measure the table lacks is left empty: the query that asked for it does not count these rows."""
         c = self._cuts.find(slot)
         if c is None:
             return None
         cut = self._cuts.cuts[c]
-        rows = self._cut_rows[c]
-        codes = self._codes_of(c, rows)
-        if slot.where is not None:
-            bit = cut.predicates.index(slot.where)
-            word = self._ints(word_name(c, bit // SIGNATURE_BITS), ADD)[rows]
-            inside = np.flatnonzero((word >> (bit % SIGNATURE_BITS)) & 1)
-            rows, codes = rows[inside], codes[inside]
+        rows = self._cut_rows(c)
         positions = [cut.keys.index(k) for k in slot.keys]
-        groups = self._keys.codes[cut.keys].groups_of(self._keys.groups_of(slot), positions)
-        return SlotRows(self._pane_us[rows], groups[codes], rows)
+        known = self._keys.groups_of(slot)
+        groups = self._keys.codes[cut.keys].groups_of(known, positions)
+        bit = -1 if slot.where is None else cut.predicates.index(slot.where)
+        word = rows.words[bit // SIGNATURE_BITS] if bit >= 0 else rows.panes
+        return rows.roll_up(groups, len(known), word, bit % SIGNATURE_BITS if bit >= 0 else -1, arrangement)
 
-    def measures(self, measures: Iterable[Measure], index: NDArray[np.intp]) -> tuple[Ints, Floats]:
-        """Ring columns of these measures at these rows; a measure the table lacks is left empty."""
-        ints: list[Ints] = []
-        floats: list[Floats] = []
-        for measure in measures:
-            found = self._measures.get(measure)
-            names = None if found is None else column_names(found, measure)
+    def _cut_rows(self, c: int) -> _CutRows:
+        if c not in self._cut:
+            table = self._table
+            if len(self._cuts.cuts) > 1:
+                table = table.filter(pc.equal(table.column(SET), c))
+            self._cut[c] = _CutRows(self._cuts, c, table.combine_chunks(), self._keys)
+        return self._cut[c]
+
+
+class _CutRows:
+    """The rows of one cut as arrays, a row's columns side by side."""
+
+    def __init__(self, cuts: Cuts, c: int, table: pa.Table, keys: KeySpace) -> None:
+        cut, names = cuts.cuts[c], all_keys(cuts)
+        self.panes: Ints = np.asarray(table.column(PANE).to_numpy(), np.int64)
+        self.words: list[Ints] = [np.asarray(table.column(w).to_numpy(), np.int64) for w in word_names(cuts, c)]
+        columns = [table.column(key_name(names.index(k))).combine_chunks() for k in cut.keys]
+        self._codes = keys.codes.setdefault(cut.keys, KeyCodes()).encode(columns, table.num_rows)
+        self._order = np.argsort(self.panes, kind="stable")
+        self._ints = _matrix(cuts, table, "int_ops", _int_identity, np.int64)
+        self._floats = _matrix(cuts, table, "float_ops", _float_identity, np.float64)
+        self._places = _places(cuts)
+
+    def roll_up(self, groups: Ints32, width: int, word: Ints, bit: int, arrangement: Arrangement) -> SlotRows:
+        ints, floats = self._columns(arrangement)
+        rows = self.panes.size
+        size = min(rows, width * len(np.unique(self.panes))) if rows else 0
+        panes, found = np.empty(size, np.int64), np.empty(size, np.int32)
+        out, out_floats = np.empty((ints.size, size), np.int64), np.empty((floats.size, size))
+        layout = arrangement.layout
+        written = roll_up(
+            self._order, self.panes, groups[self._codes], word, bit, ints, np.array(layout.int_ops, np.int64), floats,
+            np.array(layout.float_ops, np.int64), self._ints, self._floats, np.zeros(width, np.uint8),
+            np.empty((width, ints.size), np.int64), np.empty((width, floats.size)), panes, found, out, out_floats,
+        )  # fmt: skip
+        return SlotRows(panes[:written], found[:written], out[:, :written], out_floats[:, :written])
+
+    def _columns(self, arrangement: Arrangement) -> tuple[Ints, Ints]:
+        """Where each column of the arrangement is; a missing measure is read from the empty column at the end."""
+        ints: list[int] = []
+        floats: list[int] = []
+        for measure in arrangement.ints:
             own = COLUMNS[measure.kind]
+            place = self._places.get(measure)
             for i, op in enumerate(own.int_ops):
-                whole = None if names is None else self._ints(names[i], op)[index]
-                ints.append(np.full(len(index), _int_identity(op), np.int64) if whole is None else whole)
-            for i, op in enumerate(own.float_ops, len(own.int_ops)):
-                part = None if names is None else self._floats(names[i], op)[index]
-                floats.append(np.full(len(index), _float_identity(op)) if part is None else part)
-        return (
-            np.stack(ints) if ints else np.empty((0, len(index)), np.int64),
-            np.stack(floats) if floats else np.empty((0, len(index)), np.float64),
-        )
+                ints.append(self._empty(op, self._ints, _INT_EMPTY) if place is None else place[0] + i)
+            for i, op in enumerate(own.float_ops):
+                floats.append(self._empty(op, self._floats, _FLOAT_EMPTY) if place is None else place[1] + i)
+        return np.array(ints, np.int64), np.array(floats, np.int64)
 
-    def rows_of(self, rows: NDArray[np.intp]) -> int:
-        """How many stream rows these table rows stand for."""
-        return int(self._ints(column_names(self._measures[ROWS], ROWS)[0], ADD)[rows].sum())
+    def _empty(self, op: int, matrix: NDArray[np.generic], empties: Sequence[int]) -> int:
+        """Matrices end with one empty column for each kind of identity."""
+        kind = ADD if op >= MOMENTS_N else op
+        return matrix.shape[1] - len(empties) + empties.index(kind)
 
-    def _codes_of(self, c: int, rows: NDArray[np.intp]) -> Ints32:
-        if c not in self._codes:
-            cut = self._cuts.cuts[c]
-            keys = all_keys(self._cuts)
-            part = self._table if len(self._cuts.cuts) == 1 else self._table.take(pa.array(rows))
-            columns = [part.column(key_name(keys.index(k))).combine_chunks() for k in cut.keys]
-            codes = self._keys.codes.setdefault(cut.keys, KeyCodes())
-            self._codes[c] = codes.encode(columns, len(rows))
-        return self._codes[c]
 
-    def _ints(self, name: str, op: int) -> Ints:
-        found = self._int_columns.get(name)
-        if found is None:
-            filled = self._table.column(name).fill_null(_int_identity(op))
-            found = self._int_columns[name] = np.asarray(filled.to_numpy(), np.int64)
-        return found
+_INT_EMPTY = _FLOAT_EMPTY = (ADD, MIN, MAX)
 
-    def _floats(self, name: str, op: int) -> Floats:
-        found = self._float_columns.get(name)
-        if found is None:
-            filled = self._table.column(name).fill_null(_float_identity(op))
-            found = self._float_columns[name] = np.asarray(filled.to_numpy(), np.float64)
-        return found
+
+def _places(cuts: Cuts) -> dict[Measure, tuple[int, int]]:
+    """The first int and float column of each measure in the matrices."""
+    places: dict[Measure, tuple[int, int]] = {}
+    ints = floats = 0
+    for measure in cuts.measures:
+        places[measure] = (ints, floats)
+        ints += len(COLUMNS[measure.kind].int_ops)
+        floats += len(COLUMNS[measure.kind].float_ops)
+    return places
+
+
+def _matrix(cuts: Cuts, table: pa.Table, which: str, identity: Callable[[int], float], kind: type) -> NDArray[Any]:
+    """All columns of one number type, row by row; nulls are identities, and empty columns follow."""
+    columns = []
+    for m, measure in enumerate(cuts.measures):
+        own = COLUMNS[measure.kind]
+        first = len(own.int_ops) if which == "float_ops" else 0
+        for i, op in enumerate(getattr(own, which)):
+            values = table.column(column_names(m, measure)[first + i]).fill_null(identity(op))
+            columns.append(np.asarray(values.to_numpy(), kind))
+    columns += [np.full(table.num_rows, identity(op), kind) for op in _INT_EMPTY]
+    return np.ascontiguousarray(np.stack(columns, axis=1))
 
 
 def _int_identity(op: int) -> int:

@@ -1,82 +1,64 @@
-"""Partial rows of panes that are still open, kept as rows until their pane closes.
+"""Partial rows of panes that are still open: one row per pane and group, by pane, then group.
 
-As rows, because an open stretch may be long and sparse (a month read at once); folded to one row per pane and
-group whenever they have doubled, because a pane may stay open for thousands of rounds.
+As rows, because an open stretch may be long and sparse (a month read at once).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from headrace.families.windows import ring_kernels as kernels
+from headrace.families.windows import fold_kernels
 from headrace.families.windows.ring_kernels import Columns, Floats, Ints, Ints32, Ops
-
-FOLD_ROWS_MIN = 1 << 14
 
 
 class Partials:
-    """Rows (pane, group, columns) in order of arrival within each pane and group."""
+    """Rows (pane, group, columns).  New ones are folded into what is there, in order of arrival."""
 
     def __init__(self, ops: Ops) -> None:
         self._ops = ops
         self._rows = 0
-        self._folded = 0
-        self._first = 0
+        self._seen = np.zeros(0, np.uint8)
+        self._ints = np.empty((ops.ints.size, 0), np.int64)
+        self._floats = np.empty((ops.floats.size, 0))
         self.columns = self._empty(0)
         """Room beyond the rows included; positions from `due` point into it."""
 
     @property
     def nbytes(self) -> int:
-        return sum(c.nbytes for c in self.columns)
+        return sum(c.nbytes for c in (*self.columns, self._ints, self._floats))
 
     def append(self, panes: Ints, groups: Ints32, ints: Ints, floats: Floats) -> None:
-        if self._rows > max(FOLD_ROWS_MIN, 2 * self._folded):
-            self._fold()
-        start, stop = self._rows, self._rows + panes.size
-        if stop > self.columns.pane.size:
-            self._keep(slice(0, start), start, max(stop, 2 * start))
-        self.columns.pane[start:stop] = panes
-        self.columns.group[start:stop] = groups
-        self.columns.ints[:, start:stop] = ints
-        self.columns.floats[:, start:stop] = floats
-        first = int(panes.min())
-        self._first = min(self._first, first) if start else first
-        self._rows = stop
+        """Rows by pane are taken as they come; others are put in that order first."""
+        if panes.size > 1 and (panes[1:] < panes[:-1]).any():
+            order = np.argsort(panes, kind="stable")
+            panes, groups, ints, floats = panes[order], groups[order], ints[:, order], floats[:, order]
+        new = Columns(*(np.ascontiguousarray(a) for a in (panes, groups, ints, floats)))
+        self._widen(int(groups.max()) + 1)
+        old, self.columns = self.columns, self._empty(self._rows + panes.size)
+        scratch = (self._seen, self._ints, self._floats)
+        self._rows = fold_kernels.absorb(self._ops, old, self._rows, new, *scratch, self.columns)
 
     def due(self, through: int) -> Ints:
-        """Positions of the rows of panes up to `through`, by pane, then arrival."""
-        if not self._rows or self._first > through:
-            return np.empty(0, np.int64)
-        panes = self.columns.pane[: self._rows]
-        at = np.flatnonzero(panes <= through)
-        key = panes[at] - self._first
-        # numpy sorts 16-bit keys by radix, several times faster.
-        return at[np.argsort(key.astype(np.uint16) if key.max() < 1 << 16 else key, kind="stable")]
+        """Positions of the rows of panes up to `through`, by pane."""
+        return np.arange(self._count(through))
 
     def drop(self, through: int) -> None:
         """Forget the rows of panes up to `through`."""
-        if not self._rows or self._first > through:
-            return
-        keep = np.flatnonzero(self.columns.pane[: self._rows] > through)
-        self._folded = min(self._folded, keep.size)
-        self._keep(keep, keep.size, 2 * keep.size)
-        if keep.size:
-            self._first = int(self.columns.pane[: keep.size].min())
+        done = self._count(through)
+        if done:
+            old, self.columns = self.columns, self._empty(self._rows - done)
+            for a, b in zip(old, self.columns, strict=True):
+                b[...] = a[..., done : self._rows]
+            self._rows -= done
 
-    def _fold(self) -> None:
-        old = self.columns
-        order = np.lexsort((old.group[: self._rows], old.pane[: self._rows]))
-        self.columns = self._empty(old.pane.size)
-        self._rows = self._folded = kernels.fold(self._ops, order, old, self.columns)
+    def _count(self, through: int) -> int:
+        return int(np.searchsorted(self.columns.pane[: self._rows], through, side="right"))
 
-    def _keep(self, at: Ints | slice, rows: int, room: int) -> None:
-        """Move the rows `at` into new columns with `room`."""
-        old, self.columns = self.columns, self._empty(room)
-        self.columns.pane[:rows] = old.pane[at]
-        self.columns.group[:rows] = old.group[at]
-        self.columns.ints[:, :rows] = old.ints[:, at]
-        self.columns.floats[:, :rows] = old.floats[:, at]
-        self._rows = rows
+    def _widen(self, groups: int) -> None:
+        if groups > self._seen.size:
+            width = max(groups, 2 * self._seen.size)
+            self._seen = np.zeros(width, np.uint8)
+            self._ints, self._floats = np.empty((self._ops.ints.size, width), np.int64), np.empty((self._ops.floats.size, width))
 
     def _empty(self, room: int) -> Columns:
         ints, floats = np.empty((self._ops.ints.size, room), np.int64), np.empty((self._ops.floats.size, room))

@@ -19,7 +19,7 @@ from headrace.families.windows.finish import Finish, compile_finish, supports
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Output, Query
-from headrace.sql.tree import Aggregate, Bound, Call, Expr, Literal, aggregates_of
+from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Literal, aggregates_of, columns_of
 from headrace.values import VOID, Relation, Window
 
 SIGNATURE_BITS = 62
@@ -191,20 +191,35 @@ class Cuts:
 
 def plan_cuts(rings: Iterable[RingPlan]) -> Cuts:
     """The groupings all rings can be fed from, in an order that depends on the queries alone."""
-    predicates: dict[frozenset[Expr], dict[Expr, None]] = {}
-    keys: dict[frozenset[Expr], tuple[Expr, ...]] = {}
+    predicates: dict[tuple[Expr, ...], dict[Expr, None]] = {}
     measures: dict[Measure, None] = {}
     pane_us = 0
     for ring in rings:
-        which = frozenset(ring.slot.keys)
-        keys.setdefault(which, tuple(dict.fromkeys(ring.slot.keys)))
-        wanted = predicates.setdefault(which, {})
+        wanted = predicates.setdefault(tuple(dict.fromkeys(ring.slot.keys)), {})
         if ring.slot.where is not None:
             wanted[ring.slot.where] = None
         measures.update(dict.fromkeys(ring.measures))
         pane_us = math.gcd(pane_us, ring.grain_us)
-    cuts: dict[frozenset[Expr], dict[Expr, None]] = {}
-    for which in sorted(keys, key=len, reverse=True):
-        holder = next((c for c in cuts if which <= c), which)
-        cuts.setdefault(holder, {}).update(predicates[which])
-    return Cuts(pane_us, tuple(Cut(keys[c], tuple(p)) for c, p in cuts.items()), tuple(measures))
+    groupings: list[tuple[dict[Expr, None], dict[Expr, None]]] = []
+    for keys, wanted in sorted(predicates.items(), key=lambda item: _fineness(item[0]), reverse=True):
+        holder = next((g for g in groupings if _follows(keys, g[0])), None)
+        if holder is None:
+            groupings.append((dict.fromkeys(keys), dict(wanted)))
+        else:
+            holder[0].update(dict.fromkeys(keys))
+            holder[1].update(wanted)
+    order = {p: i for i, p in enumerate(dict.fromkeys(p for _, wanted in groupings for p in wanted))}
+    cuts = (Cut(tuple(keys), tuple(sorted(wanted, key=order.__getitem__))) for keys, wanted in groupings)
+    return Cuts(pane_us, tuple(cuts), tuple(measures))
+
+
+def _fineness(keys: tuple[Expr, ...]) -> tuple[int, int]:
+    """Bare columns first, so that what is made of them finds them."""
+    return sum(isinstance(k, Column) for k in keys), len(keys)
+
+
+def _follows(keys: Iterable[Expr], finer: Iterable[Expr]) -> bool:
+    """Whether rows with equal `finer` keys have equal `keys` too: then grouping by both makes no more groups."""
+    given = set(finer)
+    columns = {k.name for k in given if isinstance(k, Column)}
+    return all(k in given or columns_of(k) <= columns for k in keys)

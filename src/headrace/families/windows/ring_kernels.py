@@ -157,23 +157,6 @@ def merge(ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int) 
 
 
 @numba.njit(cache=True)
-def fold(ops: Ops, order: Ints, parts: Columns, out: Columns) -> int:
-    """Partials in `order` (by pane, group, arrival) → one per pane and group; returns how many.
-
-    A left fold: folding some partials now and the rest later gives the same bits as folding all at once.
-    """
-    n = 0
-    clear(ops, out.ints, out.floats)
-    for p in order:
-        if n == 0 or out.pane[n - 1] != parts.pane[p] or out.group[n - 1] != parts.group[p]:
-            out.pane[n] = parts.pane[p]
-            out.group[n] = parts.group[p]
-            n += 1
-        merge(ops, out.ints, out.floats, n - 1, parts, p)
-    return n
-
-
-@numba.njit(cache=True)
 def lowest_bit(b: int, levels: int) -> int:
     """Trailing zeros of b, at most `levels`."""
     k = 0

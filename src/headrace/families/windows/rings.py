@@ -18,7 +18,7 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import PlanError
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
-from headrace.families.windows.measures import Arrangement, arrange
+from headrace.families.windows.measures import Arrangement, Measure, arrange
 from headrace.families.windows.panes import PaneLog
 from headrace.families.windows.plan import Cuts, Program, Refusal, RingKey, RingPlan, Seating, Share, Slot, plan_cuts, share
 from headrace.families.windows.ring import Answers, Ring, Windows
@@ -28,6 +28,7 @@ from headrace.sql.emit import emit
 from headrace.values import US_PER_MS, Relation, Window
 
 ALWAYS = -(1 << 60)
+Rolled = dict[Slot, tuple[SlotRows, Arrangement] | None]
 SELECTIVITIES_MAX = 32
 
 
@@ -66,8 +67,6 @@ class Rings:
     def __init__(self, disk: Disk, ledger: Ledger, config: Config) -> None:
         self._config = config
         self._log = PaneLog(disk, ledger)
-        newest = ledger.newest.newest_us if ledger.newest else None
-        self._newest_us = newest
         self._seating = Seating()
         self._seats: dict[RingKey, Seat] = {}
         self._since: dict[int, int] = {}
@@ -135,17 +134,13 @@ class Rings:
     def take(self, cuts: Cuts, panes: pa.Table, round: Round) -> FileMark:
         """Log the round's panes and add them to the rings."""
         rows = PaneRows(cuts, panes, self.keys)
-        self._rebuild(round, rows)
-        slots: dict[Slot, SlotRows | None] = {}
+        slots = self._roll_up(rows, self._seats.values())
+        self._rebuild(round, slots)
         for seat in self._seats.values():
-            slot = seat.plan.slot
-            if slot not in slots:
-                slots[slot] = rows.slot(slot)
-            found = slots[slot]
+            found = slots[seat.plan.slot]
             assert found is not None and seat.ring is not None
-            _add(seat, seat.ring, rows, found, ALWAYS)
-        self._newest_us = round.newest_us
-        self._note_selectivity(rows, slots, round)
+            _add(seat, seat.ring, *found, ALWAYS)
+        self._note_selectivity(slots, round)
         self._check_memory()
         return self._log.append(round.id, round.newest_before_us, round.newest_us, cuts, panes)
 
@@ -178,40 +173,48 @@ class Rings:
 
     # -- rebuilding -----------------------------------------------------------------------------------
 
-    def _rebuild(self, round: Round, rows: PaneRows) -> None:
+    def _roll_up(self, rows: PaneRows, seats: Iterable[Seat]) -> Rolled:
+        """The rows of each slot, with the columns any of these rings of it wants."""
+        wanted: dict[Slot, dict[Measure, None]] = {}
+        for seat in seats:
+            wanted.setdefault(seat.plan.slot, {}).update(dict.fromkeys(seat.arrangement.ints))
+        rolled: Rolled = {}
+        for slot, measures in wanted.items():
+            arrangement = arrange(tuple(measures))
+            found = rows.slot(slot, arrangement)
+            rolled[slot] = None if found is None else (found, arrangement)
+        return rolled
+
+    def _rebuild(self, round: Round, rolled: Rolled) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
         missing = [s for s in self._seats.values() if s.ring is None]
         if not missing:
             return
         before, after = round.watermark_before_us, round.watermark_us
         for seat in missing:
-            first = self._first_pane(seat, before, after, rows)
+            first = self._first_pane(seat, before, after, rolled[seat.plan.slot])
             seat.ring = Ring(seat.arrangement.layout, seat.plan.length, first)
         if before is None:
             return
         for entry, table in self._log.replay():
-            old = PaneRows(entry.cuts, table, self.keys)
-            slots: dict[Slot, SlotRows | None] = {}
-            for seat in missing:
-                if seat.plan.grain_us % entry.cuts.pane_us:
-                    continue
-                slot = seat.plan.slot
-                if slot not in slots:
-                    slots[slot] = old.slot(slot)
-                found = slots[slot]
+            fitting = [s for s in missing if s.plan.grain_us % entry.cuts.pane_us == 0]
+            slots = self._roll_up(PaneRows(entry.cuts, table, self.keys), fitting)
+            for seat in fitting:
+                found = slots[seat.plan.slot]
                 if found is not None and seat.ring is not None:
-                    _add(seat, seat.ring, old, found, seat.ring.next_pane)
+                    _add(seat, seat.ring, *found, seat.ring.next_pane)
         for seat in missing:
             assert seat.ring is not None
             seat.ring.close(before // seat.plan.grain_us - 1, Windows.none())
 
-    def _first_pane(self, seat: Seat, before: int | None, after: int | None, rows: PaneRows) -> int:
+    def _first_pane(
+        self, seat: Seat, before: int | None, after: int | None, found: tuple[SlotRows, Arrangement] | None
+    ) -> int:
         """The oldest pane that can still matter."""
         grain = seat.plan.grain_us
         if before is not None:
             return before // grain - seat.plan.length
-        found = rows.slot(seat.plan.slot)
-        oldest = [int(found.pane_us.min()) // grain] if found is not None and found.pane_us.size else []
+        oldest = [int(found[0].pane_us[0]) // grain] if found is not None and found[0].pane_us.size else []
         return min([*oldest, *([] if after is None else [after // grain])], default=0)
 
     def _list(self, seat: Seat) -> None:
@@ -234,14 +237,15 @@ class Rings:
 
     # -- statistics and limits --------------------------------------------------------------------------
 
-    def _note_selectivity(self, rows: PaneRows, slots: Mapping[Slot, SlotRows | None], round: Round) -> None:
+    def _note_selectivity(self, rolled: Rolled, round: Round) -> None:
+        """The share of the counted rows each predicate selects (the first ones; statistics are bounded)."""
         counted = round.census.rows - round.census.late - round.census.no_time - round.census.bad
         self.selectivity = {}
-        for slot, found in slots.items():
+        for slot, found in rolled.items():
             if len(self.selectivity) >= SELECTIVITIES_MAX or not counted:
                 return
             if slot.where is not None and found is not None:
-                self.selectivity[emit(slot.where)] = round_to(rows.rows_of(found.index) / counted)
+                self.selectivity[emit(slot.where)] = float(f"{int(found[0].ints[0].sum()) / counted:.4g}")
 
     def _check_memory(self) -> None:
         used = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None)
@@ -253,15 +257,16 @@ class Rings:
             )
 
 
-def round_to(value: float) -> float:
-    return float(f"{value:.4g}")
+def _add(seat: Seat, ring: Ring, rows: SlotRows, given: Arrangement, oldest: int) -> None:
+    """Rows of the slot, with the columns of this ring, from pane `oldest` on."""
+    panes = rows.pane_us // seat.plan.grain_us
+    start = int(np.searchsorted(panes, oldest)) if oldest > ALWAYS else 0
+    ints, floats = rows.ints, rows.floats
+    if list(seat.arrangement.ints) != list(given.ints):
+        ints = ints[_columns(seat.arrangement.ints, given.ints)]
+        floats = floats[_columns(seat.arrangement.floats, given.floats)]
+    ring.add(panes[start:], rows.groups[start:], ints[:, start:], floats[:, start:])
 
 
-def _add(seat: Seat, ring: Ring, rows: PaneRows, found: SlotRows, oldest: int) -> None:
-    panes = found.pane_us // seat.plan.grain_us
-    index, groups = found.index, found.groups
-    if oldest > ALWAYS:
-        live = np.flatnonzero(panes >= oldest)
-        panes, index, groups = panes[live], index[live], groups[live]
-    ints, floats = rows.measures(seat.arrangement.ints, index)
-    ring.add(panes, groups, ints, floats)
+def _columns(wanted: Mapping[Measure, slice], given: Mapping[Measure, slice]) -> list[int]:
+    return [i for m in wanted for i in range(given[m].start, given[m].stop)]

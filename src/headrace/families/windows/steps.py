@@ -4,6 +4,9 @@ A branch of CASE, the right side of AND, the next argument of COALESCE, or the o
 only on the rows that need it, so that what raises there raises for the same rows as in Spark.  Types are settled when
 compiling: every operand is cast to the type Spark would cast it to, and a decimal only ever appears as a constant
 where Spark makes a double of it.
+
+Trees are evaluated as written.  Spark's optimizer may also leave out an operand it can see is not needed (beside a
+constant NULL, say), or evaluate a shared one early; that changes what raises, never a value.
 """
 
 from __future__ import annotations

@@ -1,0 +1,140 @@
+"""A run that may be killed anywhere: a fixed list of steps over one folder, resumed where the home says it stopped.
+
+Every catalog change is one record of the catalog log, so the catalog's version tells which steps are done.
+As a script (`python survivor.py FOLDER`) it is the child that the survival tests kill.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import headrace
+from headrace.config import Config
+from headrace.runtime.answers import AnswerLog
+from headrace.runtime.ledger import Ledger
+from headrace.sql.bind import bind
+from tests.streams import EPOCH_US, write_file
+
+DDL = "k STRING, x DOUBLE, n INT, ts TIMESTAMP"
+FILES = 12
+FILE_US = 10_000_000
+LATE_US = 5_000_000
+ROWS = 60
+
+
+@dataclass(frozen=True)
+class Add:
+    """Register queries: one record of the log."""
+
+    queries: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Drop:
+    name: str
+
+
+@dataclass(frozen=True)
+class Read:
+    """Let the source folder hold this many files, and answer them."""
+
+    files: int
+
+
+Step = Add | Drop | Read
+
+SUMS = "SELECT k, sum(x) AS s, avg(x) AS a FROM s GROUP BY k, window(ts, '20 seconds', '10 seconds')"
+LOWS = "SELECT min(x) AS lo, max(n) AS hi, count(*) AS c FROM s WHERE n > 0 GROUP BY window(ts, '10 seconds')"
+DEVIATIONS = "SELECT k, stddev(x) AS d FROM s GROUP BY k, window(ts, '30 seconds', '10 seconds') HAVING count(*) > 3"
+EACH = "SELECT k, x, ts FROM s WHERE x > 80"
+KINDS = "SELECT count(DISTINCT k) AS kinds, max(x) AS hi FROM s GROUP BY window(ts, '15 seconds')"
+ODD = "SELECT sum(n) AS t, variance(x) AS v FROM s GROUP BY window(ts, '7 seconds')"
+BUSY = "SELECT k, avg(n) * 2 + 1 AS m FROM s WHERE x > 20 GROUP BY k, window(ts, '20 seconds') HAVING avg(x) > 30"
+MEDIAN = "SELECT percentile(n, 0.5) AS p FROM s GROUP BY window(ts, '10 seconds')"
+
+STEPS: tuple[Step, ...] = (
+    Add((("sums", SUMS), ("lows", LOWS), ("deviations", DEVIATIONS), ("each", EACH), ("kinds", KINDS))),
+    Read(4),
+    Add((("odd", ODD), ("busy", BUSY))),
+    Drop("lows"),
+    Read(7),
+    Add((("lows", LOWS), ("median", MEDIAN))),
+    Drop("deviations"),
+    Drop("kinds"),
+    Read(10),
+    Add((("kinds", KINDS),)),
+    Drop("odd"),
+    Read(FILES),
+)
+
+
+def rows_of(index: int) -> pa.Table:
+    """File `index`: ten seconds of rows, out of order by less than the lateness, with nulls."""
+    r = Random(index)
+    start = EPOCH_US + index * FILE_US
+    times = [start + i * FILE_US // ROWS - r.choice([0, 0, r.randrange(LATE_US - 1_000_000)]) for i in range(ROWS)]
+    return pa.table({
+        "k": pa.array([r.choice(["a", "b", "c", "ü", None]) for _ in times], pa.string()),
+        "x": pa.array([None if r.random() < 0.1 else round(r.uniform(0, 100), 3) for _ in times], pa.float64()),
+        "n": pa.array([r.randint(-5, 20) for _ in times], pa.int32()),
+        "ts": pa.array(times, pa.timestamp("us", "UTC")),
+    })
+
+
+def survive(folder: Path, spark: SparkSession | None = None) -> None:
+    """All steps that the home does not have yet, in order."""
+    (folder / "src").mkdir(parents=True, exist_ok=True)
+    with headrace.Engine(folder / "race", spark=spark, config=Config.of(master="local[2]", driver_memory="1g")) as eng:
+        source = f"parquet:{folder / 'src'}?maxFilesPerTrigger=1"
+        eng.create_stream("s", source, schema=DDL, time="ts", late=f"{LATE_US} microseconds")
+        for step in _to_do(eng.catalog.version - 1):
+            match step:
+                case Add(queries):
+                    eng.add_many(dict(queries))
+                case Drop(name):
+                    eng.drop(name)
+                case Read(files):
+                    _reveal(folder / "src", files)
+                    eng.run()
+    (folder / "done").touch()
+
+
+def _to_do(changes: int) -> Iterator[Step]:
+    """The steps after the first `changes` catalog changes; a `Read` between is repeated, and finds nothing new."""
+    for step in STEPS:
+        if changes > 0:
+            changes -= not isinstance(step, Read)
+        else:
+            yield step
+
+
+def _reveal(folder: Path, files: int) -> None:
+    for index in range(files):
+        if not (folder / f"{index:06d}.parquet").exists():
+            write_file(folder, index, rows_of(index))
+
+
+def answers_by_id(race: Path) -> dict[int, list[dict[str, Any]]]:
+    """Every committed answer of every query there ever was, dropped ones too, by query id; no JVM."""
+    eng = headrace.Engine(race)
+    log = AnswerLog(eng.home.disk, Ledger(eng.home.disk, eng.home.stream_folder("s")))
+    added = [q for step in STEPS if isinstance(step, Add) for q in step.queries]
+    found = {}
+    for query_id, (name, sql) in enumerate(added, 1):
+        query = bind(sql, eng.catalog.relations, name=name, config=eng.config)
+        found[query_id] = [row for _, table in log.read_all(query_id, query) for row in table.to_pylist()]
+    return found
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    survive(Path(sys.argv[1]))

@@ -1,0 +1,196 @@
+"""Kill the process anywhere: after restarts the answers are those of an undisturbed run, each exactly once.
+
+The child (`survivor.py`) adds and drops queries as it goes.  SIGKILL hits it while Spark starts, after a random
+time, or within milliseconds of a certain file appearing in the home: the middle of a round, of a write, of a commit.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import headrace
+from tests.engine.survivor import FILES, STEPS, Drop, answers_by_id, survive
+from tests.streams import same_value
+
+CHILD = Path(__file__).with_name("survivor.py")
+CHILD_S_MAX = 240
+
+# what a round leaves, in the order it does: each is a moment to be killed at
+MOMENTS = (
+    "checkpoint/sources/0/{0}", "checkpoint/offsets/{0}", "panes/{0:012d}.arrow", "rows/{0:012d}", "answers/{0:012d}.plain",
+    "answers/{0:012d}.arrow", "rounds/{0:012d}.json.part", "rounds/{0:012d}.json", "checkpoint/commits/{0}",
+)
+
+
+@dataclass(frozen=True)
+class Kill:
+    """When: a file of the stream's folder appears (None: at once), and so many seconds later."""
+
+    file: str | None
+    after_s: float
+    all_of_it: bool = True
+
+
+def at(moment: int, round_id: int, after_s: float = 0.0) -> Kill:
+    return Kill(MOMENTS[moment].format(round_id), after_s)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str, Any]]]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    survive(folder, spark)
+    answers = answers_by_id(folder / "race")
+    assert all(answers.values()), "every query answers something, or the comparison is empty"
+    return answers
+
+
+@pytest.mark.timeout(600)
+def test_three_kills_leave_the_same_answers(undisturbed: dict[int, list[dict[str, Any]]], tmp_path: Path) -> None:
+    hits = kill_and_restart(tmp_path, [at(2, 2), at(7, 5), at(5, 9, 0.002)])
+    assert hits == 3
+    check_same(tmp_path / "race", undisturbed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_many_kills_leave_the_same_answers(
+    undisturbed: dict[int, list[dict[str, Any]]], tmp_path: Path, seed: int
+) -> None:
+    hits = kill_and_restart(tmp_path, draw_kills(Random(seed)))
+    assert hits >= 12
+    check_same(tmp_path / "race", undisturbed)
+
+
+def draw_kills(r: Random) -> list[Kill]:
+    """Two or three in each of the first rounds, then one a round, at any moment; some while Spark starts."""
+    kills = []
+    for round_id in range(FILES):
+        for _ in range(2 if round_id % 3 == 0 else 1):
+            moment = r.choice(MOMENTS).format(round_id)
+            kills.append(Kill(moment, r.choice([0.0, r.uniform(0, 0.02), r.uniform(0, 0.5)]), r.random() < 0.7))
+        if round_id % 5 == 2:
+            kills.append(Kill(None, r.uniform(0.5, 9.0)))
+    return kills
+
+
+def kill_and_restart(folder: Path, kills: Sequence[Kill]) -> int:
+    """Run the child to its end through all the kills; how many of them it felt."""
+    hits = 0
+    for kill in kills:
+        hits += run_child(folder, kill)
+    run_child(folder, None)
+    assert (folder / "done").exists()
+    return hits
+
+
+def run_child(folder: Path, kill: Kill | None) -> bool:
+    """Start the child; whether it was killed before it was done."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    log = folder / "child.log"
+    with open(log, "ab") as out:
+        child = subprocess.Popen([sys.executable, str(CHILD), str(folder)], stdout=out, stderr=out, env=env,
+                                 start_new_session=True)
+        try:
+            return _watch(child, folder, kill, log)
+        finally:
+            with suppress(ProcessLookupError):  # Spark's Java is in the child's group
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+
+
+def _watch(child: subprocess.Popen[bytes], folder: Path, kill: Kill | None, log: Path) -> bool:
+    moment = None if kill is None or kill.file is None else folder / "race" / "streams" / "s" / kill.file
+    deadline = time.monotonic() + CHILD_S_MAX
+    while kill is None or (moment is not None and not moment.exists()):
+        status = child.poll()
+        if status is not None:
+            assert status == 0, f"the child failed:\n{_tail(log)}"
+            return False
+        assert time.monotonic() < deadline, f"the child hangs:\n{_tail(log)}"
+        time.sleep(0.0005 if kill is not None else 0.05)
+    time.sleep(kill.after_s)
+    if kill.all_of_it:
+        os.killpg(child.pid, signal.SIGKILL)
+    else:
+        child.kill()
+    return child.wait() == -signal.SIGKILL
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(line[:300] for line in log.read_text(errors="replace").split("\n")[-60:])
+
+
+# -- what must be true afterwards --------------------------------------------------------------------------
+
+
+def check_same(race: Path, undisturbed: dict[int, list[dict[str, Any]]]) -> None:
+    ours = answers_by_id(race)
+    for query_id, theirs in undisturbed.items():
+        a, b = sorted(ours[query_id], key=_order), sorted(theirs, key=_order)
+        assert len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True)), f"query {query_id}"
+    check_watch(race)
+
+
+def check_watch(race: Path) -> None:
+    """`watch` gives what `results` gives, with places that only grow, and resumes after any of them."""
+    eng = headrace.Engine(race)
+    for info in eng.queries():
+        answers = list(eng.watch(info.name, follow=False))
+        seqs = [a.seq for a in answers]
+        assert seqs == sorted(set(seqs))
+        assert [dict(a) for a in answers] == eng.results(info.name).to_pylist()
+        for place in range(0, len(seqs), 7):
+            assert [a.seq for a in eng.watch(info.name, since=seqs[place], follow=False)] == seqs[place + 1:]
+
+
+def _order(row: dict[str, Any]) -> list[str]:
+    return [f"{v:+.6e}" if isinstance(v, float) else str(v) for v in row.values()]
+
+
+# -- between our commit and Spark's own --------------------------------------------------------------------
+
+
+def test_a_round_that_spark_repeats_is_not_answered_twice(
+    spark: SparkSession, undisturbed: dict[int, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    """Killed after our commit and before Spark noted it: Spark repeats the round, and we know it by its input."""
+    survive(tmp_path, spark)
+    for _ in _newest_commits(tmp_path / "race"):
+        before = answers_by_id(tmp_path / "race")
+        survive(tmp_path, spark)
+        headrace_run(spark, tmp_path / "race")
+        assert answers_by_id(tmp_path / "race") == before
+    check_same(tmp_path / "race", undisturbed)
+
+
+def headrace_run(spark: SparkSession, race: Path) -> None:
+    with headrace.Engine(race, spark=spark) as eng:
+        eng.run()
+
+
+def _newest_commits(race: Path) -> Iterator[int]:
+    """Twice: take away Spark's newest commit mark."""
+    commits = race / "streams" / "s" / "checkpoint" / "commits"
+    for _ in range(2):
+        newest = max(int(p.name) for p in commits.iterdir() if p.name.isdigit())
+        for name in (f"{newest}", f".{newest}.crc"):
+            (commits / name).unlink(missing_ok=True)
+        yield newest
+
+
+def test_the_steps_add_and_drop_meanwhile() -> None:
+    assert sum(isinstance(s, Drop) for s in STEPS) >= 3

@@ -1,0 +1,78 @@
+"""Junk and mutated SQL: whatever comes, the only error is ours."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.config import Config
+from headrace.errors import HeadraceError
+from headrace.sql.duration import parse_duration_us
+from headrace.sql.emit import emit_query
+from headrace.sql.schema import parse_schema
+from headrace.sql.statements import parse_script
+from tests.sql.oracle import TRADES, bound
+from tests.sql.queries import grouped, stateless
+
+_TEXT = """
+SELECT FROM WHERE GROUP BY HAVING AS AND OR NOT IN IS NULL BETWEEN LIKE ESCAPE CASE WHEN THEN ELSE END CAST FILTER
+DISTINCT OVER INTERVAL DATE DECIMAL TRUE CREATE STREAM TABLE QUERY USING OPTIONS PRIMARY KEY DROP SHOW trades ts
+window price qty symbol ok count sum 'a' '1_hour' '' 1 -1 1.5 1e400 5L 9Y `x` ( ) , . ; * + - / % || = <=> != < > ! :: :
+-- /* */ /*+ ' " ` \\ { } [ ] @ $ ? r' ü 😀
+"""
+_WORDS = (*_TEXT.split(), "'1 hour'", "\n", "\x00", "\ud800")
+
+
+def ask(text: str) -> None:
+    """Bind, and emit what was bound; only a HeadraceError may come out, and its text must render."""
+    try:
+        query = bound(text)
+    except HeadraceError as error:
+        assert str(error).startswith("[")
+        return
+    assert emit_query(query, TRADES, "v")
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(_WORDS), max_size=25).map(" ".join))
+def test_words_in_any_order(text: str) -> None:
+    ask(text)
+    ask(f"SELECT {text} FROM trades")
+    ask(f"SELECT 1 AS x FROM trades WHERE {text}")
+
+
+@settings(max_examples=200)
+@given(st.text(max_size=60))
+def test_any_text(text: str) -> None:
+    ask(text)
+    ask(f"SELECT {text} FROM trades GROUP BY {text}")
+    for parse in (parse_schema, parse_duration_us, lambda t: parse_script(t, Config())):
+        try:
+            parse(text)
+        except HeadraceError as error:
+            assert str(error).startswith("[")
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A good query with pieces cut out, doubled, swapped in or replaced."""
+    text = draw(st.one_of(stateless(), grouped()))
+    for _ in range(draw(st.integers(1, 4))):
+        start = draw(st.integers(0, len(text)))
+        end = min(len(text), start + draw(st.integers(0, 8)))
+        text = (
+            text[:start]
+            + draw(st.one_of(st.sampled_from(_WORDS), st.text(max_size=3), st.just(text[start:end] * 2)))
+            + text[end:]
+        )
+    return text
+
+
+@settings(max_examples=300)
+@given(mutated())
+def test_mutated_queries(text: str) -> None:
+    ask(text)
+    try:
+        parse_script(text, Config())
+    except HeadraceError as error:
+        assert str(error).startswith("[")
