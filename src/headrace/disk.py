@@ -1,6 +1,6 @@
 """The one door to the disk: every durable write of a home folder goes through a `Disk`.
 
-Seven primitive operations, so that a test can record them and replay every prefix with
+Eight primitive operations, so that a test can record them and replay every prefix with
 unsynced writes kept, dropped or torn.  Composite writes (`put`, `put_aside`) fix the fsync
 order once.  After a failed write or fsync the door stays shut: what the kernel then holds
 is unknown, and guessing would break the promise that committed answers are never lost.
@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from headrace.errors import HomeError
 
@@ -54,6 +55,11 @@ class Disk:
         with self._guard("remove", path):
             (self.root / path).unlink(missing_ok=True)
 
+    def rmdir(self, path: str) -> None:
+        """Remove an empty folder."""
+        with self._guard("remove", path):
+            os.rmdir(self.root / path)
+
     def sync(self, path: str) -> None:
         """Make a file's content, or a folder's entries, durable."""
         with self._guard("sync", path):
@@ -64,6 +70,20 @@ class Disk:
                 os.close(handle)
 
     # -- composites --------------------------------------------------------------------------
+
+    def make_root(self) -> None:
+        """The root itself and its missing parents, durable."""
+        above = [p for p in self.root.absolute().parents if not p.is_dir()]
+        with self._guard("make folder", "."):
+            self.root.absolute().parent.mkdir(parents=True, exist_ok=True)
+        self.mkdir(".")
+        for level in range(1, len(above) + 2):
+            self.sync("/".join([".."] * level))
+
+    def open_lock(self, path: str) -> IO[bytes]:
+        """A file to be locked, made if it is missing; what it holds need not last."""
+        with self._guard("open", path):
+            return open(self.root / path, "a+b")
 
     def make_folder(self, path: str) -> None:
         """A folder and its missing parents, durable."""
@@ -109,10 +129,10 @@ class Disk:
     def clear(self, folder: str) -> None:
         """Remove a folder and all in it (leftovers of a round that was not committed)."""
         for place, _, names in os.walk(self.root / folder, topdown=False):
-            with self._guard("remove", folder):
-                for name in names:
-                    os.unlink(Path(place) / name)
-                os.rmdir(place)
+            inside = Path(place).relative_to(self.root)
+            for name in names:
+                self.remove((inside / name).as_posix())
+            self.rmdir(inside.as_posix())
 
     @contextmanager
     def _guard(self, verb: str, path: str) -> Iterator[None]:

@@ -27,7 +27,7 @@ from headrace.families.plain.plan import Way, way_of
 from headrace.reading import Answer, QueryInfo, empty_answer, watch_answers
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.home import Home
-from headrace.runtime.ledger import Ledger
+from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.statistics import RoundStats
 from headrace.sql.bind import bind
 from headrace.sql.schema import parse_schema
@@ -125,7 +125,7 @@ class Engine:
             raise HeadraceError("the engine is running already", hint="eng.stop() first", code="RUNNING")
         self.home.hold()
         try:
-            self.catalog.refresh()
+            self._check_catalog()
             started = [self._begin(relation, drain=True) for relation in self._busy_relations()]
             errors = [error for pipeline in started if (error := _join(pipeline)) is not None]
             if errors:
@@ -141,7 +141,7 @@ class Engine:
         self._stopping.clear()
         self._failure = None
         try:
-            self.catalog.refresh()
+            self._check_catalog()
             for relation in self._busy_relations():
                 self._begin(relation, drain=False)
         except BaseException:
@@ -252,6 +252,12 @@ class Engine:
                 raise CatalogError("a schema is needed", value=source, hint="schema='symbol STRING, price DOUBLE, …'")
             schema = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in source.schema.fields)
         return parse_schema(schema)
+
+    def _check_catalog(self) -> None:
+        """Every stream the home has rounds of was answered with this catalog, also those it no longer names."""
+        self.catalog.refresh()
+        for folder in self.home.stream_folders():
+            check_catalog(Ledger(self.home.disk, folder), self.catalog)
 
     def _busy_relations(self) -> list[Relation]:
         """Relations with a query to answer."""

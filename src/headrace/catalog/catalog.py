@@ -53,6 +53,14 @@ class Catalog:
     def version(self) -> int:
         return self._log.version
 
+    def mark(self, version: int) -> int:
+        """Tells one catalog's past from another's; see `CatalogLog.mark`."""
+        return self._log.mark(version)
+
+    def secure(self) -> None:
+        """Make everything up to `version` durable, before a round that relies on it is."""
+        self._log.secure()
+
     def refresh(self) -> bool:
         """Whether anything was new."""
         with self._mutex:

@@ -30,7 +30,21 @@ class CatalogLog:
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
         self._offset = 0
-        self.version = 0
+        self._marks = [0]
+
+    @property
+    def version(self) -> int:
+        return len(self._marks) - 1
+
+    def mark(self, version: int) -> int:
+        """A checksum of the log up to a version: two logs with one mark have the same records."""
+        return self._marks[version]
+
+    def secure(self) -> None:
+        """Make what has been read durable; whoever appended it may have been killed before its sync."""
+        if self._offset:
+            self._disk.sync(PATH)
+            self._disk.sync(".")
 
     def read(self) -> list[dict[str, Any]]:
         """The records appended since the last call, by anybody."""
@@ -46,15 +60,17 @@ class CatalogLog:
             file.seek(self._offset)
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
-        records = [self._parse(line, self.version + n) for n, line in enumerate(whole.splitlines(), 1)]
+        lines = whole.split(b"\n")[:-1]
+        records = [self._parse(line, self.version + n) for n, line in enumerate(lines, 1)]
         self._offset += len(whole)
-        self.version += len(records)
+        for line in lines:
+            self._marks.append(zlib.crc32(line, self._marks[-1]))
         return records
 
     def append(self, record: dict[str, Any]) -> None:
         """Make one more record durable.  Call inside `exclusive`, after `read`."""
         path = self._disk.root / PATH
-        if not path.exists():
+        if not self._offset:
             self._disk.put(PATH, b"")
             self._disk.sync(".")
         elif path.stat().st_size > self._offset:
@@ -64,7 +80,7 @@ class CatalogLog:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        with open(self._disk.root / LOCK, "ab") as file:
+        with self._disk.open_lock(LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 

@@ -140,6 +140,7 @@ class AnswerLog:
                 if mark.path == self._path(round_id):
                     total.update(AnswerFile(self._map(mark)).counts())
                 else:
+                    self._map(mark)
                     query_id = int(mark.path.split("/")[-2])
                     total[query_id] += pq.read_metadata(self._disk.root / mark.path).num_rows
         return dict(total)

@@ -12,7 +12,7 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import HeadraceError
 from headrace.runtime.home import MARK, Home
-from headrace.runtime.ledger import Ledger
+from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.sparklogs import SparkLogs
 
 _WAYS_OUT = (
@@ -71,8 +71,7 @@ def _stream(disk: Disk, folder: Path, catalog: Catalog) -> list[Finding]:
             findings = [Finding("ok", f"{name}: no round committed yet")]
         else:
             findings = [Finding("ok", f"{name}: {len(ledger.rounds)} rounds committed, newest {newest.round_id}")]
-            if newest.catalog_version > catalog.version:
-                findings.append(Finding("bad", f"{name}: the catalog log has lost committed changes", _WAYS_OUT))
+            check_catalog(ledger, catalog)
         ledger.check_sizes()
         for round_id in ledger.rounds:
             for mark in ledger.read(round_id).files:

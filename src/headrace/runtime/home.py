@@ -46,13 +46,18 @@ class Home:
             self.disk.make_folder(f"{folder}/{part}")
         return folder
 
+    def stream_folders(self) -> list[str]:
+        """The folders of streams and tables there are."""
+        streams = self.root / "streams"
+        return sorted(f"streams/{p.name}" for p in streams.iterdir()) if streams.is_dir() else []
+
     # -- one engine ---------------------------------------------------------------------------
 
     def hold(self) -> None:
         """Become the one engine that runs this home, or say who is."""
         if self._lock is not None:
             return
-        file = open(self.root / "lock", "a+b")  # noqa: SIM115 - held until `release`
+        file = self.disk.open_lock("lock")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -69,6 +74,7 @@ class Home:
         file.flush()
         self.epoch = self._read_epoch() + 1
         self.disk.put_aside("epoch", json.dumps({"epoch": self.epoch}).encode())
+        self._settle()
 
     def check_held(self) -> None:
         """Before a commit: an engine that was stopped while another took over must not go on."""
@@ -93,6 +99,12 @@ class Home:
             raise HomeError("the file `epoch` is damaged", value=str(self.root / "epoch"),
                             hint="restore it, or remove it when no engine runs this home") from error
 
+    def _settle(self) -> None:
+        """Folders an earlier owner made and was killed before it could sync."""
+        folders = self.stream_folders()
+        for place in (".", *(["streams"] if folders else []), *folders):
+            self.disk.sync(place)
+
     # -- format ---------------------------------------------------------------------------------
 
     def _open(self) -> None:
@@ -109,11 +121,7 @@ class Home:
                 "the folder is not a Headrace home, and not empty", value=f"{self.root} holds {sorted(others)[0]}",
                 hint="name an empty or new folder" if "catalog.log" not in others else f"restore its file {MARK}",
             )
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise HomeError("cannot make the home folder", value=f"{self.root}: {error.strerror}",
-                            hint="name a folder you may write to") from error
+        self.disk.make_root()
         self.disk.put_aside(MARK, json.dumps({"format": FORMAT, "id": str(uuid.uuid4())}).encode())
 
     def _check(self, mark: Path) -> None:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.catalog.catalog import Catalog
 from headrace.disk import Bytes, Disk
 from headrace.errors import HomeError
 
@@ -37,6 +38,7 @@ class Manifest:
     checkpoint_id: str
     epoch: int
     catalog_version: int
+    catalog_mark: int
     first_round: int
     newest_us: int | None
     offsets: str
@@ -66,8 +68,7 @@ class Ledger:
 
     def refresh(self) -> None:
         """See what is committed now (another process may be the one that commits)."""
-        place = self._disk.root / self.folder / "rounds"
-        found = sorted(int(p.stem) for p in place.glob("*.json") if p.stem.isdigit()) if place.is_dir() else []
+        found = self._found()
         if self.newest is not None and (not found or found[-1] < self.newest.round_id):
             raise self._missing(self.newest.round_id)
         if found and (self.newest is None or found[-1] > self.newest.round_id):
@@ -78,6 +79,10 @@ class Ledger:
             if found != expected:
                 raise self._missing(min(set(expected) ^ set(found)))
         self.rounds = found
+
+    def _found(self) -> list[int]:
+        place = self._disk.root / self.folder / "rounds"
+        return sorted(int(p.stem) for p in place.glob("*.json") if p.stem.isdigit()) if place.is_dir() else []
 
     def read(self, round_id: int) -> Manifest:
         path = self._disk.root / self.path(round_id)
@@ -100,7 +105,7 @@ class Ledger:
         """The moment a round becomes true.  Its files are durable already."""
         body = json.dumps(asdict(manifest), separators=(",", ":")).encode()
         self._disk.put_aside(self.path(manifest.round_id), b"%08x %s\n" % (zlib.crc32(body), body))
-        stale = [r for r in self.rounds if r < manifest.first_round]
+        stale = [r for r in self._found() if r < manifest.first_round]
         self.newest = manifest
         self.rounds = [r for r in self.rounds if r >= manifest.first_round] + [manifest.round_id]
         for round_id in stale:
@@ -144,4 +149,18 @@ class Ledger:
         return HomeError(
             f"a committed file {how}", value=str(self._disk.root / mark.path),
             hint="restore it from a backup; `headrace doctor` shows what the home holds", code="FILE_DAMAGED",
+        )
+
+
+def check_catalog(ledger: Ledger, catalog: Catalog) -> None:
+    """Is the catalog the one the committed rounds were answered with, or a later state of it?"""
+    newest = ledger.newest
+    if newest is None:
+        return
+    lost = newest.catalog_version > catalog.version
+    if lost or catalog.mark(newest.catalog_version) != newest.catalog_mark:
+        raise HomeError(
+            "the catalog log has lost committed changes" if lost else "the catalog log is another one",
+            value=f"version {catalog.version}; {ledger.folder} was answered with version {newest.catalog_version}",
+            hint="restore catalog.log from a backup", code="CATALOG_LOST",
         )

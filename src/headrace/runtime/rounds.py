@@ -11,7 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from pathlib import PurePosixPath
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -23,7 +25,7 @@ from headrace.runtime.dead import bury
 from headrace.runtime.faults import explain_failure
 from headrace.runtime.family import Batch, Family, Outcome, Place, Round, Work
 from headrace.runtime.home import Home
-from headrace.runtime.ledger import FileMark, Ledger, Manifest, mark_of
+from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, mark_of
 from headrace.runtime.sources import open_source, parse_source
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
 from headrace.runtime.statistics import Census, RoundStats, Stopwatch
@@ -54,6 +56,8 @@ class Pipeline:
         self._logs = SparkLogs(home.disk, self.ledger.folder)
         self._works: dict[str, Work] = {}
         self._planned: tuple[int, ...] | None = None
+        self._version = 0
+        self._secured = 0
         self._query: StreamingQuery | None = None
         self.error: HeadraceError | None = None
         self.recent: deque[RoundStats] = deque(maxlen=RECENT_ROUNDS)
@@ -64,13 +68,10 @@ class Pipeline:
     def open(self) -> None:
         """Check that home and Spark's logs agree, and restore every family from the newest manifest."""
         self.ledger.refresh()
+        self._home.disk.sync(f"{self.ledger.folder}/rounds")  # the last commit may have been killed before its own
+        self._logs.mend(self.ledger.newest)
         self._logs.verify(self.ledger.newest)
-        if self.ledger.newest is not None and self.ledger.newest.catalog_version > self._catalog.version:
-            raise RoundError(
-                "the catalog log has lost committed changes",
-                value=f"version {self._catalog.version}, round needs {self.ledger.newest.catalog_version}",
-                round_id=self.ledger.newest.round_id, hint="restore catalog.log from a backup",
-            )
+        check_catalog(self.ledger, self._catalog)
         self.ledger.check_sizes()
         place = Place(self._home.disk, self.ledger, self.relation, self._config)
         self._works = {family.name: family.open(place) for family in self._families}
@@ -86,7 +87,10 @@ class Pipeline:
             writer = writer.trigger(availableNow=True)
         elif self._config.trigger_ms:
             writer = writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds")
-        self._query = writer.start()
+        try:
+            self._query = writer.start()
+        except PySparkException as error:
+            raise explain_failure(error, self.relation) from error
 
     def stop(self) -> None:
         if self._query is not None:
@@ -154,6 +158,7 @@ class Pipeline:
     def _replan(self) -> int:
         """Take in catalog changes; the number of live queries here."""
         self._catalog.refresh()
+        self._version = self._catalog.version
         live = [r for r in self._catalog.queries.values()
                 if r.query.source == self.relation.name and r.quarantine is None]
         ids = tuple(r.id for r in live)
@@ -202,17 +207,21 @@ class Pipeline:
             files = list(outcome.files)
             if outcome.blocks:
                 files.append(self._write_answers(round.id, outcome))
-            for part in {str(f.path).rpartition("/")[0] for f in files}:
-                disk.sync(part)
+            for part in sorted({str(p) for f in files for p in PurePosixPath(f.path).parents}, reverse=True):
+                if part.startswith(f"{folder}/"):
+                    disk.sync(part)
         with watch.stage("commit"):
-            self._logs.sync(round.id)
+            self._logs.sync(round.id, self.ledger.newest)
+            if self._version != self._secured:
+                self._catalog.secure()
+                self._secured = self._version
             self._home.check_held()
             stats = self._stats(round, outcome, queries, watch)
             first = max(0, round.id + 1 - self._config.manifests_kept)
             previous = self.ledger.newest.keep if self.ledger.newest else {}
             self.ledger.commit(Manifest(
-                round.id, source.checkpoint_id, self._home.epoch, self._catalog.version, first, round.newest_us,
-                source.offsets, source.chain, inputs, tuple(files), {**previous, **outcome.keep}, asdict(stats),
+                round.id, source.checkpoint_id, self._home.epoch, self._version, self._catalog.mark(self._version), first,
+                round.newest_us, source.offsets, source.chain, inputs, tuple(files), {**previous, **outcome.keep}, asdict(stats),
             ))
         self._sweep(first)
         self.recent.append(replace(stats, seconds=watch.total()))

@@ -3,7 +3,8 @@
 Spark renames its logs into place but never syncs or verifies them, and a batch id does not
 identify its input.  So each manifest remembers the checkpoint's id, the round's offsets, and a
 running hash (`chain`) of every input file Spark has listed so far; on restart the logs must
-still tell the same story, or we stop.
+still tell the same story, or we stop.  What a power cut left half-written for rounds that were never
+committed is taken away first (`mend`): Spark does not start from a torn log, and writes it again.
 """
 
 from __future__ import annotations
@@ -64,22 +65,48 @@ class SparkLogs:
         offsets = self._offsets(round_id)
         last = -1 if before is None else _log_offset(before.offsets)
         end = _log_offset(offsets)
-        files = tuple(f for f in self._listed() if last < f.batch <= end)
+        if end < last or end > max(self._source_ids(), default=-1):
+            # Spark would take a changed digit as it is, and read files twice or never
+            raise _mismatch(f"Spark's offsets of round {round_id} point outside its list of files")
+        files = tuple(f for f in self._listed(end) if last < f.batch)
         return Input(self.checkpoint_id(), offsets, files, chain("" if before is None else before.chain, files))
 
-    def sync(self, round_id: int) -> None:
-        """Make what Spark wrote for this round durable."""
-        names = [f"offsets/{round_id}"]
+    def sync(self, round_id: int, before: Manifest | None) -> None:
+        """Make what Spark wrote for this round durable: a round may span several entries of the source log."""
+        last = -1 if before is None else _log_offset(before.offsets)
         end = _log_offset(self._offsets(round_id))
-        names += [f"sources/0/{end}{kind}" for kind in ("", ".compact")] if end >= 0 else []
+        names = [f"sources/0/{n}{kind}" for n in range(last + 1, end + 1) for kind in ("", ".compact")]
+        names += [f"offsets/{round_id}", "metadata"]
         for name in names:
-            if (self._root / name).exists():
-                self._disk.sync(f"{self._folder}/{name}")
+            for path in (name, _crc(name)):
+                if (self._root / path).exists():
+                    self._disk.sync(f"{self._folder}/{path}")
         for place in ("offsets", "sources/0", "sources", "."):
             if (self._root / place).is_dir():
                 self._disk.sync(f"{self._folder}/{place}")
-        if (self._root / "metadata").exists():
-            self._disk.sync(f"{self._folder}/metadata")
+        self._disk.sync(self._folder.rpartition("/")[0])
+
+    def mend(self, newest: Manifest | None) -> None:
+        """Before Spark starts: take away what no committed round speaks of and Spark cannot read."""
+        if newest is None and not self._ids("commits") and not self._is_json("metadata"):
+            self._remove("metadata")
+        for round_id in self._ids("commits"):
+            if not self._is_whole(f"commits/{round_id}"):
+                self._remove(f"commits/{round_id}")  # the manifest says that the round is done; Spark asks again
+        end = -1 if newest is None else _log_offset(newest.offsets)
+        intact = end
+        for n, name in sorted(self._source_names()):
+            if n <= end:
+                continue
+            if n == intact + 1 and self._is_whole(f"sources/0/{name}"):
+                intact = n
+            else:
+                self._remove(f"sources/0/{name}")
+        done = -1 if newest is None else newest.round_id
+        for round_id in self._ids("offsets"):
+            name = f"offsets/{round_id}"
+            if round_id > done and not (self._is_whole(name) and end <= _log_offset(self._offsets(round_id)) <= intact):
+                self._remove(name)
 
     def verify(self, newest: Manifest | None) -> None:
         """Before Spark starts: do its logs still say what the newest manifest says they said?"""
@@ -101,7 +128,7 @@ class SparkLogs:
         if beyond:
             raise _mismatch(f"Spark has begun round {max(beyond)}, the newest manifest is {newest.round_id}")
         end = _log_offset(newest.offsets)
-        if chain("", tuple(f for f in self._listed() if f.batch <= end)) != newest.chain:
+        if chain("", tuple(self._listed(end))) != newest.chain:
             raise _mismatch("Spark's list of files it has read has changed")
 
     def _offsets(self, round_id: int) -> str:
@@ -112,21 +139,47 @@ class SparkLogs:
             raise _mismatch(f"Spark's offsets of round {round_id} cannot be read") from None
         return "\n".join(lines[2:])
 
-    def _listed(self) -> list[Listed]:
-        """Every file Spark has listed so far: the newest compacted log and the logs after it."""
+    def _listed(self, end: int) -> list[Listed]:
+        """Every file Spark has listed up to offset `end`: the newest compacted log and the logs after it."""
+        names = [(n, name) for n, name in self._source_names() if n <= end]
+        start = max((n for n, name in names if name.endswith(".compact")), default=-1)
+        used = sorted((n, name) for n, name in names if n > start or name == f"{start}.compact")
         place = self._root / "sources" / "0"
-        if not place.is_dir():
-            return []
-        names = {p.name for p in place.iterdir() if not p.name.startswith(".")}
-        compact = [int(n.partition(".")[0]) for n in names if n.endswith(".compact")]
-        start = max(compact, default=-1)
-        later = sorted(int(n) for n in names if n.isdigit() and int(n) > start)
-        files = [f"{start}.compact"] if compact else []
-        return [entry for name in files + [str(n) for n in later] for entry in _entries(place / name)]
+        return [entry for _, name in used for entry in _entries(place / name)]
+
+    def _source_names(self) -> list[tuple[int, str]]:
+        """The entries of the source log: (offset, file name)."""
+        place = self._root / "sources" / "0"
+        names = [p.name for p in place.iterdir()] if place.is_dir() else []
+        return [(int(n.removesuffix(".compact")), n) for n in names if n.removesuffix(".compact").isdigit()]
+
+    def _source_ids(self) -> list[int]:
+        return [n for n, _ in self._source_names()]
 
     def _ids(self, kind: str) -> list[int]:
         place = self._root / kind
         return [int(p.name) for p in place.iterdir() if p.name.isdigit()] if place.is_dir() else []
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether Spark could read this log: a version, then lines of JSON (or `-` for no offset)."""
+        try:
+            version, *lines = (self._root / name).read_text().split("\n")
+            for line in lines:
+                if line not in ("", "-"):
+                    json.loads(line)
+        except (OSError, ValueError):
+            return False
+        return version.startswith("v") and any(lines)
+
+    def _is_json(self, name: str) -> bool:
+        try:
+            return bool(json.loads((self._root / name).read_text()))
+        except (OSError, ValueError):
+            return False
+
+    def _remove(self, name: str) -> None:
+        for path in (name, _crc(name)):
+            self._disk.remove(f"{self._folder}/{path}")
 
     def _json(self, path: Path) -> dict[str, object]:
         try:
@@ -169,6 +222,12 @@ def stat_inputs(files: tuple[Listed, ...]) -> tuple[tuple[str, int, int], ...]:
             )
         marks.append((file.path, found.st_size, time_ms))
     return tuple(marks)
+
+
+def _crc(name: str) -> str:
+    """Hadoop's checksum file beside a file."""
+    folder, slash, file = name.rpartition("/")
+    return f"{folder}{slash}.{file}.crc"
 
 
 def _entries(path: Path) -> list[Listed]:

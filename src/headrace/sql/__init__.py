@@ -2,7 +2,8 @@
 
 No text from a user reaches Spark.  A query is cut into tokens (`text`), parsed by a grammar of one SELECT
 (`parse_core`, `parse_literal`, `parse_expr`, `parse_select` → `syntax`), bound against the catalog and an
-allow-list (`bind`, `bind_expr`, `bind_names`; `functions` with `rules`, `types`, `patterns`) to a tree of our
+allow-list (`bind`, `bind_expr`, `bind_aggregate`, `bind_names`, `naming`; `functions`, `rules`, `types`,
+`literals`, `patterns`) to a tree of our
 own (`tree`, `query`), and Spark is given SQL emitted from that tree (`emit`).
 
     bind.bind(sql, relations, name=…)          a text → a Query, or a SQLError that points into the text

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import SIGNATURE_BITS, Cuts
 from headrace.sql.emit import emit
+from headrace.sql.functions import may_raise
 from headrace.sql.tree import Expr
 from headrace.values import Relation
 
@@ -21,8 +22,9 @@ LOW = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class AggregateText:
-    """What to hand to Spark: columns made of each row, grouping sets of them, aggregates."""
+    """What to hand to Spark: whether a row counts, columns made of each row, grouping sets of them, aggregates."""
 
+    kind: str
     columns: tuple[str, ...]
     sets: tuple[tuple[str, ...], ...]
     aggregates: tuple[str, ...]
@@ -48,58 +50,68 @@ def word_names(cuts: Cuts, cut: int) -> list[str]:
 
 def aggregate_text(cuts: Cuts, relation: Relation, kind: str) -> AggregateText:
     """The aggregate for these cuts; `kind` is the SQL that tells whether a row counts."""
-    time = f"`{relation.time}`"
-    columns = [f"{kind} AS {KIND}"]
-    if relation.time is not None:
-        columns.append(f"unix_micros({time}) AS t")
+    has_time = relation.time is not None
+    columns = {KIND: KIND}
+    if has_time:
+        columns["t"] = f"unix_micros(`{relation.time}`)"
     if cuts.cuts:
-        micros = f"unix_micros({time})"
-        columns.append(f"IF(({kind}) = 0, {micros} - pmod({micros}, {cuts.pane_us}L), NULL) AS {PANE}")
+        columns[PANE] = f"{columns['t']} - pmod({columns['t']}, {cuts.pane_us}L)"
     keys = all_keys(cuts)
-    columns += [f"IF(({kind}) = 0, {emit(key)}, NULL) AS {key_name(i)}" for i, key in enumerate(keys)]
+    columns.update((key_name(i), _counted(key, emit(key))) for i, key in enumerate(keys))
     sets = []
-    words: dict[str, str] = {}
     for c, cut in enumerate(cuts.cuts):
         names = word_names(cuts, c)
         for w, name in enumerate(names):
-            words[name] = _bits(cut.predicates[w * SIGNATURE_BITS:(w + 1) * SIGNATURE_BITS])
+            columns[name] = _bits(cut.predicates[w * SIGNATURE_BITS:(w + 1) * SIGNATURE_BITS])
         sets.append((KIND, PANE, *(key_name(keys.index(k)) for k in cut.keys), *names))
-    columns += [f"IF(({kind}) = 0, {bits}, 0L) AS {name}" for name, bits in words.items()]
-    aggregates = [f"count(1) AS {ROWS}", f"{'max(t)' if relation.time is not None else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
+    aggregates = [f"count(1) AS {ROWS}", f"{'max(t)' if has_time else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
+    args: dict[str, str] = {}
     for m, measure in enumerate(cuts.measures):
-        arg = None
-        if measure.arg is not None:
-            arg = f"a{m}"
-            columns.append(f"IF(({kind}) = 0, {_raw(measure)}, NULL) AS {arg}")
+        arg = None if measure.arg is None else args.setdefault(_raw(measure), f"a{len(args)}")
         aggregates += [f"{text} AS {name}" for name, text in zip(column_names(m, measure), _texts(measure, arg), strict=True)]
-    return AggregateText(tuple(columns), tuple(sets) or ((KIND,),), tuple(aggregates))
+    columns.update((name, text) for text, name in args.items())
+    shown = tuple(f"{text} AS {name}" for name, text in columns.items())
+    return AggregateText(kind, shown, tuple(sets) or ((KIND,),), tuple(aggregates))
 
 
 def column_names(index: int, measure: Measure) -> list[str]:
     """Names of the columns a measure has in the aggregate and in the pane log."""
-    return [f"m{index}_{part}" for part in range(len(_texts(measure, "x")))]
+    return [f"m{index}_{part}" for part in range(_PARTS.get(measure.kind, 1))]
+
+
+def _counted(expr: Expr, text: str) -> str:
+    """What can fail is only asked of rows that count."""
+    return f"IF({KIND} = 0, {text}, NULL)" if may_raise(expr) else text
 
 
 def _bits(predicates: tuple[Expr, ...]) -> str:
     """Predicates as bits of one BIGINT: 1 where true, 0 where false or null."""
-    return " + ".join(f"IF({emit(p)}, {1 << i}L, 0L)" for i, p in enumerate(predicates))
+    return " + ".join(f"IF({_counted(p, emit(p))}, {1 << i}L, 0L)" for i, p in enumerate(predicates))
 
 
 def _raw(measure: Measure) -> str:
     """The measured value, as the number type the ring holds."""
     assert measure.arg is not None
-    text, kind = emit(measure.arg), measure.arg.type
+    return _counted(measure.arg, _as_number(measure, emit(measure.arg)))
+
+
+def _as_number(measure: Measure, text: str) -> str:
+    assert measure.arg is not None
+    kind = measure.arg.type
     if measure.kind in ("sum_float", "moments", "min_float", "max_float"):
-        return f"CAST({text} AS DOUBLE)"
+        return text if kind.name == "double" else f"CAST({text} AS DOUBLE)"
     if measure.kind in ("sum_int", "min_int", "max_int"):
-        if kind.name == "timestamp":
-            return f"unix_micros({text})"
+        if kind.name in ("timestamp", "timestamp_ntz"):
+            return f"unix_micros(CAST({text} AS TIMESTAMP))"
         if kind.name == "date":
             return f"CAST(unix_date({text}) AS BIGINT)"
         if kind.name == "boolean":
             return f"CAST(CAST({text} AS INT) AS BIGINT)"
         return f"CAST({text} AS BIGINT)"
     return text
+
+
+_PARTS = {"sum_int": 2, "moments": 3}
 
 
 def _texts(measure: Measure, arg: str | None) -> list[str]:
@@ -110,11 +122,14 @@ def _texts(measure: Measure, arg: str | None) -> list[str]:
         case "count":
             return [f"count({arg})"]
         case "sum_int":
+            assert measure.arg is not None
+            if measure.arg.type.name != "bigint":  # too small to overflow below 2³² rows
+                return ["CAST(0 AS BIGINT)", f"sum({arg})"]
             return [f"sum(shiftright({arg}, 32))", f"sum({arg} & {LOW}L)"]
         case "sum_float":
             return [f"sum({arg})"]
         case "moments":
-            return [f"CAST(count({arg}) AS DOUBLE)", f"avg({arg})", f"var_pop({arg}) * count({arg})"]
+            return [f"CAST(count({arg}) AS DOUBLE)", f"try_divide(sum({arg}), count({arg}))", f"var_pop({arg}) * count({arg})"]
         case "min_int" | "min_float":
             return [f"min({arg})"]
         case "max_int" | "max_float":

@@ -18,7 +18,7 @@ from headrace.families.windows.aggregate import PANE, SET, all_keys, column_name
 from headrace.families.windows.groups import Groups, KeyCodes
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import SIGNATURE_BITS, Cuts, Slot
-from headrace.families.windows.fold_kernels import roll_up
+from headrace.families.windows.fold_kernels import join_columns, roll_up
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
 from headrace.sql.tree import Expr
 
@@ -53,7 +53,7 @@ class KeySpace:
 
 @dataclass(frozen=True, slots=True)
 class SlotRows:
-    """One row per pane and group of a slot, by pane, then group; columns as in its arrangement."""
+    """One row per pane and group of a slot, by pane; columns as in its arrangement."""
 
     pane_us: Ints
     groups: Ints32
@@ -98,32 +98,38 @@ class PaneRows:
 
 
 class _CutRows:
-    """The rows of one cut as arrays, a row's columns side by side."""
+    """The rows of one cut as arrays, by pane."""
 
     def __init__(self, cuts: Cuts, c: int, table: pa.Table, keys: KeySpace) -> None:
         cut, names = cuts.cuts[c], all_keys(cuts)
+        order = np.argsort(np.asarray(table.column(PANE).to_numpy(), np.int64), kind="stable")
+        table = table.take(pa.array(order)).combine_chunks()
         self.panes: Ints = np.asarray(table.column(PANE).to_numpy(), np.int64)
         self.words: list[Ints] = [np.asarray(table.column(w).to_numpy(), np.int64) for w in word_names(cuts, c)]
         columns = [table.column(key_name(names.index(k))).combine_chunks() for k in cut.keys]
         self._codes = keys.codes.setdefault(cut.keys, KeyCodes()).encode(columns, table.num_rows)
-        self._order = np.argsort(self.panes, kind="stable")
         self._ints = _matrix(cuts, table, "int_ops", _int_identity, np.int64)
         self._floats = _matrix(cuts, table, "float_ops", _float_identity, np.float64)
         self._places = _places(cuts)
+        size = table.num_rows
+        self._scratch = (np.empty(size, np.int64), np.empty(size, np.int64))
 
     def roll_up(self, groups: Ints32, width: int, word: Ints, bit: int, arrangement: Arrangement) -> SlotRows:
-        ints, floats = self._columns(arrangement)
-        rows = self.panes.size
-        size = min(rows, width * len(np.unique(self.panes))) if rows else 0
+        size = self.panes.size
         panes, found = np.empty(size, np.int64), np.empty(size, np.int32)
-        out, out_floats = np.empty((ints.size, size), np.int64), np.empty((floats.size, size))
+        stamp, place = np.empty(width, np.int64), np.empty(width, np.int64)
+        rows, target = self._scratch
+        selected, written = roll_up(
+            self.panes, groups, self._codes, word, bit, stamp, place, rows, target, panes, found
+        )
+        ints, floats = self._columns(arrangement)
+        out, out_floats = np.empty((ints.size, written), np.int64), np.empty((floats.size, written))
         layout = arrangement.layout
-        written = roll_up(
-            self._order, self.panes, groups[self._codes], word, bit, ints, np.array(layout.int_ops, np.int64), floats,
-            np.array(layout.float_ops, np.int64), self._ints, self._floats, np.zeros(width, np.uint8),
-            np.empty((width, ints.size), np.int64), np.empty((width, floats.size)), panes, found, out, out_floats,
+        join_columns(
+            rows[:selected], target[:selected], ints, np.array(layout.int_ops, np.int64), self._ints, out,
+            floats, np.array(layout.float_ops, np.int64), self._floats, out_floats,
         )  # fmt: skip
-        return SlotRows(panes[:written], found[:written], out[:, :written], out_floats[:, :written])
+        return SlotRows(panes[:written].copy(), found[:written].copy(), out, out_floats)
 
     def _columns(self, arrangement: Arrangement) -> tuple[Ints, Ints]:
         """Where each column of the arrangement is; a missing measure is read from the empty column at the end."""
@@ -139,9 +145,9 @@ class _CutRows:
         return np.array(ints, np.int64), np.array(floats, np.int64)
 
     def _empty(self, op: int, matrix: NDArray[np.generic], empties: Sequence[int]) -> int:
-        """Matrices end with one empty column for each kind of identity."""
+        """Matrices end with one empty line for each kind of identity."""
         kind = ADD if op >= MOMENTS_N else op
-        return matrix.shape[1] - len(empties) + empties.index(kind)
+        return matrix.shape[0] - len(empties) + empties.index(kind)
 
 
 _INT_EMPTY = _FLOAT_EMPTY = (ADD, MIN, MAX)
@@ -159,7 +165,7 @@ def _places(cuts: Cuts) -> dict[Measure, tuple[int, int]]:
 
 
 def _matrix(cuts: Cuts, table: pa.Table, which: str, identity: Callable[[int], float], kind: type) -> NDArray[Any]:
-    """All columns of one number type, row by row; nulls are identities, and empty columns follow."""
+    """All columns of one number type; nulls are identities, and empty columns follow."""
     columns = []
     for m, measure in enumerate(cuts.measures):
         own = COLUMNS[measure.kind]
@@ -168,7 +174,7 @@ def _matrix(cuts: Cuts, table: pa.Table, which: str, identity: Callable[[int], f
             values = table.column(column_names(m, measure)[first + i]).fill_null(identity(op))
             columns.append(np.asarray(values.to_numpy(), kind))
     columns += [np.full(table.num_rows, identity(op), kind) for op in _INT_EMPTY]
-    return np.ascontiguousarray(np.stack(columns, axis=1))
+    return np.stack(columns)
 
 
 def _int_identity(op: int) -> int:

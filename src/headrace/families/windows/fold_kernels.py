@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.families.windows.ring_kernels import (
-    ADD, MAX, MIN, MOMENTS_N, Columns, Ops, join_moments, max_nan_last, merge, min_nan_last,
+    ADD, INT_MAX, INT_MIN, MAX, MIN, MOMENTS_N, Columns, Ops, join_moments, max_nan_last, merge, min_nan_last,
 )  # fmt: skip
 
 Ints = NDArray[np.int64]
@@ -23,76 +23,81 @@ Flags = NDArray[np.uint8]
 
 @numba.njit(cache=True)
 def roll_up(
-    order: Ints, panes: Ints, groups: Ints32, word: Ints, bit: int, columns: Ints, ops: Ints, floats: Ints, float_ops: Ints,
-    source: Ints, source_floats: Floats, seen: Flags, cells: Ints, cell_floats: Floats,
-    out_panes: Ints, out_groups: Ints32, out: Ints, out_floats: Floats,
-) -> int:  # fmt: skip
-    """Rows in `order` (by pane) whose `word` has `bit` (all of them if bit < 0), joined by pane and group.
+    panes: Ints, groups: Ints32, codes: Ints32, word: Ints, bit: int, stamp: Ints, place: Ints,
+    rows: Ints, target: Ints, out_panes: Ints, out_groups: Ints32,
+) -> tuple[int, int]:  # fmt: skip
+    """Which row of the slot each selected row falls in; (selected rows, rows of the slot).
 
-    `columns` and `floats` say which columns of the source to take; `seen`, `cells`, `cell_floats` are scratch, one
-    entry a group, empty before and after.  Returns the number of rows written, sorted by pane, then group.
+    `panes` are in order; the group of a row is `groups[codes[row]]`; selected are rows whose `word` has `bit` (all of
+    them if bit < 0).  `stamp` and `place` are scratch, one entry a group; `rows` and `target` take the pairs, and
+    `out_panes`, `out_groups` the rows of the slot, by pane.
     """
+    found = 0
     written = 0
-    start = 0
-    while start < order.size:
-        pane = panes[order[start]]
-        stop = start
-        found = False
-        while stop < order.size and panes[order[stop]] == pane:
-            p = order[stop]
-            if bit < 0 or (word[p] >> bit) & 1:
-                g = groups[p]
-                if seen[g]:
-                    join_row(columns, ops, floats, float_ops, source[p], source_floats[p], cells[g], cell_floats[g])
-                else:
-                    seen[g] = 1
-                    found = True
-                    for c in range(columns.size):
-                        cells[g, c] = source[p, columns[c]]
-                    for c in range(floats.size):
-                        cell_floats[g, c] = source_floats[p, floats[c]]
-            stop += 1
-        if found:
-            for g in range(seen.size):
-                if seen[g]:
-                    seen[g] = 0
-                    out_panes[written] = pane
-                    out_groups[written] = g
-                    for c in range(columns.size):
-                        out[c, written] = cells[g, c]
-                    for c in range(floats.size):
-                        out_floats[c, written] = cell_floats[g, c]
-                    written += 1
-        start = stop
-    return written
+    turn = -1
+    last = 0
+    stamp[:] = -1
+    for p in range(panes.size):
+        if bit >= 0 and (word[p] >> bit) & 1 == 0:
+            continue
+        if turn < 0 or panes[p] != last:
+            turn += 1
+            last = panes[p]
+        g = groups[codes[p]]
+        if stamp[g] != turn:
+            stamp[g] = turn
+            place[g] = written
+            out_panes[written] = last
+            out_groups[written] = g
+            written += 1
+        rows[found] = p
+        target[found] = place[g]
+        found += 1
+    return found, written
 
 
 @numba.njit(cache=True)
-def join_row(
-    columns: Ints, ops: Ints, floats: Ints, float_ops: Ints, row: Ints, row_floats: Floats, cell: Ints, cell_floats: Floats
-) -> None:
-    """cell = cell ⊕ row."""
+def join_columns(
+    rows: Ints, target: Ints, columns: Ints, ops: Ints, source: Ints, out: Ints,
+    float_columns: Ints, float_ops: Ints, float_source: Floats, out_floats: Floats,
+) -> None:  # fmt: skip
+    """out[c, target[i]] ⊕= source[columns[c], rows[i]], column by column, in the order of the rows."""
     for c in range(columns.size):
-        x = row[columns[c]]
+        line, taken = out[c], source[columns[c]]
         if ops[c] == ADD:
-            cell[c] += x
+            line[:] = 0
+            for i in range(rows.size):
+                line[target[i]] += taken[rows[i]]
         elif ops[c] == MIN:
-            cell[c] = min(cell[c], x)
+            line[:] = INT_MAX
+            for i in range(rows.size):
+                line[target[i]] = min(line[target[i]], taken[rows[i]])
         else:
-            cell[c] = max(cell[c], x)
-    for c in range(floats.size):
-        y = row_floats[floats[c]]
+            line[:] = INT_MIN
+            for i in range(rows.size):
+                line[target[i]] = max(line[target[i]], taken[rows[i]])
+    for c in range(float_columns.size):
+        values, given = out_floats[c], float_source[float_columns[c]]
         if float_ops[c] == ADD:
-            cell_floats[c] += y
+            values[:] = 0.0
+            for i in range(rows.size):
+                values[target[i]] += given[rows[i]]
         elif float_ops[c] == MIN:
-            cell_floats[c] = min_nan_last(cell_floats[c], y)
+            values[:] = np.nan
+            for i in range(rows.size):
+                values[target[i]] = min_nan_last(values[target[i]], given[rows[i]])
         elif float_ops[c] == MAX:
-            cell_floats[c] = max_nan_last(cell_floats[c], y)
+            values[:] = -np.inf
+            for i in range(rows.size):
+                values[target[i]] = max_nan_last(values[target[i]], given[rows[i]])
         elif float_ops[c] == MOMENTS_N:
-            cell_floats[c], cell_floats[c + 1], cell_floats[c + 2] = join_moments(
-                cell_floats[c], cell_floats[c + 1], cell_floats[c + 2],
-                y, row_floats[floats[c + 1]], row_floats[floats[c + 2]],
-            )  # fmt: skip
+            out_floats[c : c + 3] = 0.0
+            means, squares = float_source[float_columns[c + 1]], float_source[float_columns[c + 2]]
+            for i in range(rows.size):
+                t, p = target[i], rows[i]
+                out_floats[c, t], out_floats[c + 1, t], out_floats[c + 2, t] = join_moments(
+                    out_floats[c, t], out_floats[c + 1, t], out_floats[c + 2, t], given[p], means[p], squares[p]
+                )
 
 
 @numba.njit(cache=True)

@@ -98,7 +98,8 @@ class WindowsWork:
 
 def _collect(frame: DataFrame, text: AggregateText) -> pa.Table:
     """Run the aggregate; a column says which cut each row belongs to."""
-    rows = frame.selectExpr(*text.columns)
+    # the kind in a projection of its own: inlined, Spark would evaluate it once for every column that asks
+    rows = frame.selectExpr("*", f"{text.kind} AS {KIND}").selectExpr(*text.columns)
     aggregates = [sql_expr(a) for a in text.aggregates]
     if len(text.sets) == 1:
         table = rows.groupBy(*text.sets[0]).agg(*aggregates).toArrow()

@@ -18,7 +18,7 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import PlanError
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
-from headrace.families.windows.measures import Arrangement, Measure, arrange
+from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.panes import PaneLog
 from headrace.families.windows.plan import Cuts, Program, Refusal, RingKey, RingPlan, Seating, Share, Slot, plan_cuts, share
 from headrace.families.windows.ring import Answers, Ring, Windows
@@ -28,7 +28,7 @@ from headrace.sql.emit import emit
 from headrace.values import US_PER_MS, Relation, Window
 
 ALWAYS = -(1 << 60)
-Rolled = dict[Slot, tuple[SlotRows, Arrangement] | None]
+Picked = tuple[NDArray[np.intp], NDArray[np.intp]]
 SELECTIVITIES_MAX = 32
 
 
@@ -54,6 +54,18 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True)
+class Roll:
+    """A slot, the columns its rings want together, and its rings with where their own are among them."""
+
+    slot: Slot
+    arrangement: Arrangement
+    seats: tuple[tuple[Seat, Picked | None], ...]
+
+
+Rolled = tuple[Roll, SlotRows | None]
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """What one ring answered in a round."""
 
@@ -71,6 +83,7 @@ class Rings:
         self._seats: dict[RingKey, Seat] = {}
         self._since: dict[int, int] = {}
         self._cuts: Cuts | None = None
+        self._rolls: list[Roll] | None = None
         self.keys = KeySpace.empty()
         self.selectivity: dict[str, float] = {}
 
@@ -87,7 +100,7 @@ class Rings:
             assert not isinstance(asked, Refusal), asked
             self._since[query_id] = self._covered_from(asked)
             self._place(self._seating.add(query_id, asked), asked)
-            self._cuts = None
+            self._cuts = self._rolls = None
 
     def unseat(self, ids: Iterable[int]) -> None:
         for query_id in ids:
@@ -100,7 +113,7 @@ class Rings:
                 del self._seats[key]
                 if not any(s.plan.slot == plan.slot for s in self._seats.values()):
                     self.keys.forget(plan.slot)
-            self._cuts = None
+            self._cuts = self._rolls = None
 
     def shares(self) -> Mapping[int, Share]:
         return self._seating.shares
@@ -133,14 +146,16 @@ class Rings:
 
     def take(self, cuts: Cuts, panes: pa.Table, round: Round) -> FileMark:
         """Log the round's panes and add them to the rings."""
+        if self._rolls is None:
+            self._rolls = self._plan_rolls()
         rows = PaneRows(cuts, panes, self.keys)
-        slots = self._roll_up(rows, self._seats.values())
-        self._rebuild(round, slots)
-        for seat in self._seats.values():
-            found = slots[seat.plan.slot]
-            assert found is not None and seat.ring is not None
-            _add(seat, seat.ring, *found, ALWAYS)
-        self._note_selectivity(slots, round)
+        rolled = [(roll, rows.slot(roll.slot, roll.arrangement)) for roll in self._rolls]
+        self._rebuild(round, rolled)
+        for roll, found in rolled:
+            assert found is not None
+            for seat, columns in roll.seats:
+                _add(seat, found, columns, ALWAYS)
+        self._note_selectivity(rolled, round)
         self._check_memory()
         return self._log.append(round.id, round.newest_before_us, round.newest_us, cuts, panes)
 
@@ -173,49 +188,40 @@ class Rings:
 
     # -- rebuilding -----------------------------------------------------------------------------------
 
-    def _roll_up(self, rows: PaneRows, seats: Iterable[Seat]) -> Rolled:
-        """The rows of each slot, with the columns any of these rings of it wants."""
-        wanted: dict[Slot, dict[Measure, None]] = {}
-        for seat in seats:
-            wanted.setdefault(seat.plan.slot, {}).update(dict.fromkeys(seat.arrangement.ints))
-        rolled: Rolled = {}
-        for slot, measures in wanted.items():
-            arrangement = arrange(tuple(measures))
-            found = rows.slot(slot, arrangement)
-            rolled[slot] = None if found is None else (found, arrangement)
-        return rolled
+    def _plan_rolls(self) -> list[Roll]:
+        """Slots, the columns any of their rings wants, and where each ring's are among them."""
+        by_slot: dict[Slot, list[Seat]] = {}
+        for seat in self._seats.values():
+            by_slot.setdefault(seat.plan.slot, []).append(seat)
+        rolls = []
+        for slot, seats in by_slot.items():
+            arrangement = arrange(tuple(dict.fromkeys(m for s in seats for m in s.arrangement.ints)))
+            rolls.append(Roll(slot, arrangement, tuple((s, _columns(s.arrangement, arrangement)) for s in seats)))
+        return rolls
 
-    def _rebuild(self, round: Round, rolled: Rolled) -> None:
+    def _rebuild(self, round: Round, rolled: Sequence[Rolled]) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
-        missing = [s for s in self._seats.values() if s.ring is None]
+        missing = [(roll, seat, found) for roll, found in rolled for seat, _ in roll.seats if seat.ring is None]
         if not missing:
             return
         before, after = round.watermark_before_us, round.watermark_us
-        for seat in missing:
-            first = self._first_pane(seat, before, after, rolled[seat.plan.slot])
-            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, first)
+        for _, seat, found in missing:
+            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, _first_pane(seat, before, after, found))
         if before is None:
             return
+        new = {id(seat) for _, seat, _ in missing}
+        rolls = list({id(roll): roll for roll, _, _ in missing}.values())
         for entry, table in self._log.replay():
-            fitting = [s for s in missing if s.plan.grain_us % entry.cuts.pane_us == 0]
-            slots = self._roll_up(PaneRows(entry.cuts, table, self.keys), fitting)
-            for seat in fitting:
-                found = slots[seat.plan.slot]
-                if found is not None and seat.ring is not None:
-                    _add(seat, seat.ring, *found, seat.ring.next_pane)
-        for seat in missing:
+            rows = PaneRows(entry.cuts, table, self.keys)
+            for roll in rolls:
+                fitting = [(s, c) for s, c in roll.seats if id(s) in new and s.plan.grain_us % entry.cuts.pane_us == 0]
+                old = rows.slot(roll.slot, roll.arrangement) if fitting else None
+                for seat, columns in fitting if old is not None else ():
+                    assert old is not None and seat.ring is not None
+                    _add(seat, old, columns, seat.ring.next_pane)
+        for _, seat, _ in missing:
             assert seat.ring is not None
             seat.ring.close(before // seat.plan.grain_us - 1, Windows.none())
-
-    def _first_pane(
-        self, seat: Seat, before: int | None, after: int | None, found: tuple[SlotRows, Arrangement] | None
-    ) -> int:
-        """The oldest pane that can still matter."""
-        grain = seat.plan.grain_us
-        if before is not None:
-            return before // grain - seat.plan.length
-        oldest = [int(found[0].pane_us[0]) // grain] if found is not None and found[0].pane_us.size else []
-        return min([*oldest, *([] if after is None else [after // grain])], default=0)
 
     def _list(self, seat: Seat) -> None:
         """Window shapes and programs of a ring's members, as arrays."""
@@ -237,15 +243,14 @@ class Rings:
 
     # -- statistics and limits --------------------------------------------------------------------------
 
-    def _note_selectivity(self, rolled: Rolled, round: Round) -> None:
+    def _note_selectivity(self, rolled: Sequence[Rolled], round: Round) -> None:
         """The share of the counted rows each predicate selects (the first ones; statistics are bounded)."""
         counted = round.census.rows - round.census.late - round.census.no_time - round.census.bad
-        self.selectivity = {}
-        for slot, found in rolled.items():
-            if len(self.selectivity) >= SELECTIVITIES_MAX or not counted:
-                return
-            if slot.where is not None and found is not None:
-                self.selectivity[emit(slot.where)] = float(f"{int(found[0].ints[0].sum()) / counted:.4g}")
+        with_where = [(r.slot.where, found) for r, found in rolled if r.slot.where is not None and found is not None]
+        self.selectivity = {
+            emit(where): float(f"{int(found.ints[0].sum()) / counted:.4g}")
+            for where, found in with_where[:SELECTIVITIES_MAX] if counted
+        }
 
     def _check_memory(self) -> None:
         used = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None)
@@ -257,16 +262,33 @@ class Rings:
             )
 
 
-def _add(seat: Seat, ring: Ring, rows: SlotRows, given: Arrangement, oldest: int) -> None:
+def _first_pane(seat: Seat, before: int | None, after: int | None, found: SlotRows | None) -> int:
+    """The oldest pane that can still matter."""
+    grain = seat.plan.grain_us
+    if before is not None:
+        return before // grain - seat.plan.length
+    oldest = [int(found.pane_us[0]) // grain] if found is not None and found.pane_us.size else []
+    return min([*oldest, *([] if after is None else [after // grain])], default=0)
+
+
+def _add(seat: Seat, rows: SlotRows, columns: Picked | None, oldest: int) -> None:
     """Rows of the slot, with the columns of this ring, from pane `oldest` on."""
+    assert seat.ring is not None
     panes = rows.pane_us // seat.plan.grain_us
-    start = int(np.searchsorted(panes, oldest)) if oldest > ALWAYS else 0
     ints, floats = rows.ints, rows.floats
-    if list(seat.arrangement.ints) != list(given.ints):
-        ints = ints[_columns(seat.arrangement.ints, given.ints)]
-        floats = floats[_columns(seat.arrangement.floats, given.floats)]
-    ring.add(panes[start:], rows.groups[start:], ints[:, start:], floats[:, start:])
+    if columns is not None:
+        ints, floats = ints[columns[0]], floats[columns[1]]
+    if oldest > ALWAYS:
+        start = int(np.searchsorted(panes, oldest))
+        seat.ring.add(panes[start:], rows.groups[start:], ints[:, start:], floats[:, start:])
+    else:
+        seat.ring.add(panes, rows.groups, ints, floats)
 
 
-def _columns(wanted: Mapping[Measure, slice], given: Mapping[Measure, slice]) -> list[int]:
-    return [i for m in wanted for i in range(given[m].start, given[m].stop)]
+def _columns(wanted: Arrangement, given: Arrangement) -> Picked | None:
+    """Where the wanted columns are among the given ones; None when they are the same."""
+    if list(wanted.ints) == list(given.ints):
+        return None
+    ints = [i for m in wanted.ints for i in range(given.ints[m].start, given.ints[m].stop)]
+    floats = [i for m in wanted.floats for i in range(given.floats[m].start, given.floats[m].stop)]
+    return np.array(ints, np.intp), np.array(floats, np.intp)

@@ -1,0 +1,275 @@
+"""Rounds without a JVM: the real home, catalog, ledger and `Pipeline`, driven by a Spark of a page.
+
+`FakeSpark` keeps the logs Spark keeps, as carelessly as Spark does (renamed, never synced, read without mercy).
+`SumWork` is a family with durable state: it answers each input file with the sum of all values so far, so that a
+lost, repeated or half-restored round shows in every later answer, however files are cut into rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.catalog.catalog import Catalog, Registered
+from headrace.config import Config
+from headrace.disk import Disk
+from headrace.families.windows.panes import PaneLog
+from headrace.families.windows.plan import Cut, Cuts
+from headrace.runtime.answers import AnswerLog, Block, file_mark
+from headrace.runtime.family import Batch, Outcome, Place, Round
+from headrace.runtime.home import Home
+from headrace.runtime.ledger import Ledger
+from headrace.runtime.rounds import Pipeline
+from headrace.runtime.statistics import Census, Stopwatch
+from headrace.sql.bind import bind
+from headrace.values import BIGINT, TIMESTAMP, Field, Relation
+from tests.runtime.recording import Promise
+from tests.streams import FIRST_FILE_S
+
+SQL = "SELECT sum(v) AS total FROM s GROUP BY window(ts, '1 second')"
+CUTS = Cuts(1_000_000, (Cut((), ()),), ())
+KEPT_ROUNDS = 2
+
+
+def value_of(index: int) -> int:
+    """What the file says: powers of three, so that no wrong sum looks right."""
+    return 3**index
+
+
+class SumFamily:
+    name = "sums"
+
+    def open(self, place: Place) -> SumWork:
+        return SumWork(place)
+
+
+class SumWork:
+    """State: the sum so far, in the newest round of the pane log; and rows that Spark would have written."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._log = PaneLog(place.disk, place.ledger)
+        self._sum = int(self._log.read(self._log.rounds[-1]).column("sum")[0].as_py()) if self._log.rounds else 0
+        self._queries: Sequence[Registered] = ()
+
+    def replan(self, queries: Sequence[Registered]) -> None:
+        self._queries = queries
+
+    def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
+        files = cast(list[int], batch.frame)
+        totals = self._sum + np.cumsum([value_of(i) for i in files], dtype=np.int64)
+        self._sum = int(totals[-1]) if len(files) else self._sum
+        outcome = Outcome(census=Census(rows=len(files), newest_us=max(files, default=None)))
+        outcome.blocks = [Block(np.array([r.id]), np.array([len(files)]), np.array(files), (pa.array(totals),))
+                          for r in self._queries]
+        mark = self._log.append(round.id, None, None, CUTS, pa.table({"sum": pa.array([self._sum])}))
+        while len(self._log.rounds) > KEPT_ROUNDS:
+            del self._log.rounds[0]
+        outcome.keep = {"panes": self._log.rounds[0].round_id, "rows": round.id}
+        outcome.files = [mark, *self._spark_writes(round.id, files)]
+        return outcome
+
+    def _spark_writes(self, round_id: int, files: list[int]) -> list[Any]:
+        disk, folder = self._place.disk, f"{self._place.folder}/rows/{round_id:012d}"
+        disk.clear(folder)
+        disk.mkdir(folder)
+        disk.write(f"{folder}/part-0", json.dumps(files).encode())
+        return [file_mark(disk, path) for path in disk.adopt(folder)]
+
+
+class SparkStuckError(Exception):
+    """Spark would not start from these logs."""
+
+
+class FakeSpark:
+    """What MicroBatchExecution and FileStreamSource do with their logs, one file a round."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._at = f"{folder}/checkpoint"
+
+    def drain(self, source: Path, round_of: Callable[[list[int], int], None]) -> None:
+        for place in ("", "/offsets", "/commits", "/sources", "/sources/0"):
+            self._disk.mkdir(self._at + place)
+        if not self._exists("metadata"):
+            self._put("metadata", json.dumps({"id": os.urandom(8).hex()}))
+        json.loads(self._text("metadata"))
+        offsets = self._ids("offsets")
+        commits = self._ids("commits")
+        if commits:
+            self._body(f"commits/{commits[-1]}")
+        done = self._end(offsets[-1]) if offsets else -1
+        if offsets and (not commits or commits[-1] < offsets[-1]):
+            start = self._end(offsets[-1] - 1) if offsets[-1] > 0 else -1
+            self._run(offsets[-1], start, done, source, round_of)
+        number = offsets[-1] + 1 if offsets else 0
+        while (end := self._list_more(source)) > done:
+            self._put(f"offsets/{number}", f"v1\n{{}}\n{json.dumps({'logOffset': end})}")
+            self._run(number, done, end, source, round_of)
+            number, done = number + 1, end
+
+    def _run(self, number: int, start: int, end: int, source: Path, round_of: Callable[[list[int], int], None]) -> None:
+        logged = [json.loads(self._body(f"sources/0/{n}")[0]) for n in range(start + 1, end + 1)]
+        round_of([int(Path(entry["path"]).stem) for entry in logged], number)
+        self._put(f"commits/{number}", "v1\n{}")
+
+    def _list_more(self, source: Path) -> int:
+        """Log the next new file; the newest offset."""
+        ids = self._ids("sources/0")
+        seen = {json.loads(self._body(f"sources/0/{n}")[0])["path"] for n in ids}
+        new = sorted(p for p in source.iterdir() if f"file://{p}" not in seen)
+        if not new:
+            return ids[-1] if ids else -1
+        number = ids[-1] + 1 if ids else 0
+        entry = {"path": f"file://{new[0]}", "timestamp": int(new[0].stat().st_mtime * 1000), "batchId": number}
+        self._put(f"sources/0/{number}", f"v1\n{json.dumps(entry)}")
+        return number
+
+    def _put(self, name: str, text: str) -> None:
+        self._disk.write(f"{self._at}/{name}.tmp", text.encode())
+        self._disk.rename(f"{self._at}/{name}.tmp", f"{self._at}/{name}")
+
+    def _exists(self, name: str) -> bool:
+        return (self._disk.root / self._at / name).exists()
+
+    def _ids(self, kind: str) -> list[int]:
+        return sorted(int(p.name) for p in (self._disk.root / self._at / kind).iterdir() if p.name.isdigit())
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self._disk.root / self._at / name).read_text()
+        except OSError as error:
+            raise SparkStuckError(f"{name}: {error}") from error
+
+    def _body(self, name: str) -> list[str]:
+        lines = self._text(name).split("\n")
+        try:
+            [json.loads(line) for line in lines[1:]]
+        except ValueError as error:
+            raise SparkStuckError(f"{name}: {error}") from error
+        if lines[0] != "v1":
+            raise SparkStuckError(f"{name}: no version")
+        return lines[1:]
+
+    def _end(self, number: int) -> int:
+        return int(json.loads(self._body(f"offsets/{number}")[1])["logOffset"])
+
+
+# -- the steps ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Step:
+    """A catalog change (one record), or with `files` so many source files to answer."""
+
+    add: tuple[str, ...] = ()
+    drop: str = ""
+    files: int = 0
+
+
+STEPS = (
+    Step(add=("a",)), Step(files=1), Step(add=("b", "c")), Step(drop="a"), Step(files=3), Step(add=("a",)), Step(files=4),
+)
+IDS = 4
+LIVE = (2, 3, 4)
+
+
+class Scenario:
+    """All steps the home does not have yet.  `acked` is called when something has been promised."""
+
+    def __init__(self, disk: Disk, source: Path, acked: Callable[[Promise], None] = lambda promise: None,
+                 manifests_kept: int = 100) -> None:
+        self._disk = disk
+        self._source = source
+        self._acked = acked
+        self._config = Config.of(manifests_kept=manifests_kept)
+        self.home = Home(disk.root, disk)
+        self.catalog = Catalog(disk, self._config)
+        self._rounds = -1
+
+    def run(self) -> None:
+        self.home.hold()
+        try:
+            self._promise()
+            relation = relation_of(self._source)
+            self.catalog.create(relation)
+            self._promise()
+            for step in self._to_do():
+                self._do(step, relation)
+        finally:
+            self.home.release()
+
+    def _do(self, step: Step, relation: Relation) -> None:
+        if step.add:
+            self.catalog.add([bind(SQL, {"s": relation}, name=n, config=self._config) for n in step.add])
+        elif step.drop:
+            self.catalog.drop(step.drop)
+        else:
+            reveal(self._source, max(step.files, len(list(self._source.iterdir()))))
+            self._promise()
+            pipeline = Pipeline(self.home, relation, self.catalog, [SumFamily()], self._config, lambda r: "sums")
+            pipeline.open()
+            FakeSpark(self._disk, pipeline.ledger.folder).drain(self._source, self._round_of(pipeline))
+        self._promise()
+
+    def _round_of(self, pipeline: Pipeline) -> Callable[[list[int], int], None]:
+        def run(files: list[int], number: int) -> None:
+            pipeline._round(cast(Any, files), number)
+            assert pipeline.ledger.newest is not None
+            self._rounds = pipeline.ledger.newest.round_id
+            self._promise()
+
+        return run
+
+    def _promise(self) -> None:
+        self._acked(Promise(self.catalog.version, self._rounds, self.home.epoch, len(list(self._source.iterdir()))))
+
+    def _to_do(self) -> list[Step]:
+        changes, steps = self.catalog.version - 1, list(STEPS)
+        while changes > 0:
+            changes -= not steps.pop(0).files
+        return steps
+
+
+def relation_of(source: Path) -> Relation:
+    return Relation("s", f"parquet:{source}", (Field("v", BIGINT), Field("ts", TIMESTAMP)), "ts")
+
+
+def reveal(source: Path, files: int) -> None:
+    """So many source files, no more."""
+    for path in source.iterdir():
+        if int(path.stem) >= files:
+            path.unlink()
+    for index in range(files):
+        path = source / f"{index}.txt"
+        if not path.exists():
+            path.write_text(str(value_of(index)))
+            os.utime(path, (FIRST_FILE_S + index, FIRST_FILE_S + index))
+
+
+def answers(disk: Disk, source: Path) -> dict[int, list[tuple[int, int]]]:
+    """By query id: (file, sum so far) as committed; every file of every kept round is checked on the way."""
+    ledger = Ledger(disk, "streams/s")
+    ledger.check_sizes()
+    for round_id in ledger.rounds:
+        for mark in ledger.read(round_id).files:
+            if ledger.is_kept(mark, round_id):
+                ledger.check(mark)
+    log, query = AnswerLog(disk, ledger), bind(SQL, {"s": relation_of(source)}, name="any", config=Config())
+    found: dict[int, list[tuple[int, int]]] = {}
+    for query_id in range(1, IDS + 1):
+        tables = [table for _, table in log.read_all(query_id, query)]
+        found[query_id] = [(_micros(row["window_end"]), row["total"]) for t in tables for row in t.to_pylist()]
+    return found
+
+
+def _micros(moment: Any) -> int:
+    return round(moment.timestamp() * 1e6)
