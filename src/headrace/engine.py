@@ -30,8 +30,8 @@ from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.statistics import RoundStats
 from headrace.sql.bind import bind
-from headrace.sql.schema import parse_schema
 from headrace.sql.duration import parse_duration_us
+from headrace.sql.schema import parse_schema
 from headrace.values import TIMESTAMP, Field, Relation
 
 if TYPE_CHECKING:
@@ -177,7 +177,9 @@ class Engine:
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     # -- ask ------------------------------------------------------------------------------------------
@@ -228,8 +230,7 @@ class Engine:
 
     def statistics(self, stream: str | None = None) -> list[RoundStats]:
         """Recent rounds of this engine, oldest first."""
-        found = [s for name, p in list(self._pipelines.items()) if stream in (None, name) for s in list(p.recent)]
-        return found
+        return [s for name, p in list(self._pipelines.items()) if stream in (None, name) for s in list(p.recent)]
 
     # -- inside -----------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ Errors carry data and are formatted here only.  `code` is stable: programs may m
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class HeadraceError(Exception):

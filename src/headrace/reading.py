@@ -65,7 +65,7 @@ def watch_answers(
     registered: Registered, log: Callable[[], AnswerLog], since: int | None, goes_on: Callable[[], bool], poll_s: float
 ) -> Iterator[Answer]:
     """Committed answers in order, each once, from just after `since`; waits for more while `goes_on`."""
-    if since is not None and (isinstance(since, bool) or not isinstance(since, int) or since < 0):
+    if since is not None and since < 0:
         raise ServingError("not a place to resume from", value=since, hint="pass the .seq of an answer")
     done_round, done_row = (-1, -1) if since is None else (since >> _SEQ_BITS, since & ((1 << _SEQ_BITS) - 1))
     first = next(iter(log().rounds()), None)

@@ -71,7 +71,7 @@ class Feed:
         try:
             while self._may_write():
                 self._write()
-        except Exception as error:  # noqa: BLE001 - raised to the reader
+        except Exception as error:  # noqa: BLE001 - told to whoever reads
             self._error = error
 
     def _may_write(self) -> bool:

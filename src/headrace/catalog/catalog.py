@@ -109,7 +109,8 @@ class Catalog:
                     )
                 taken.add(query.name)
             if len(taken) > self._config.queries_max:
-                raise CatalogError("too many queries", value=len(taken), choices=(f"queries_max = {self._config.queries_max}",))
+                limit = f"queries_max = {self._config.queries_max}"
+                raise CatalogError("too many queries", value=len(taken), choices=(limit,))
             return {"do": "add", "queries": [codec.encode(q) for q in queries]} if queries else None
 
         self._change(record)
@@ -192,11 +193,13 @@ class Catalog:
                     if reason is not None:
                         queries[name] = replace(registered, quarantine=reason)
             case other:
-                raise CatalogError("a catalog record of another version", value=other, hint="use the version that wrote it")
+                hint = "use the version that wrote it"
+                raise CatalogError("a catalog record of another version", value=other, hint=hint)
 
     def _check_name(self, name: str) -> None:
         if len(name) > self._config.name_length_max:
-            raise CatalogError("the name is too long", value=name, choices=(f"name_length_max = {self._config.name_length_max}",))
+            limit = f"name_length_max = {self._config.name_length_max}"
+            raise CatalogError("the name is too long", value=name, choices=(limit,))
         if not _NAME.fullmatch(name):
             raise CatalogError(
                 "not a name", value=name, choices=("letters, digits and _, parts joined by - or .",),

@@ -53,7 +53,7 @@ class CatalogLog:
             if self._offset:
                 raise CatalogError("the catalog log has vanished", value=str(path), hint="restore it from a backup")
             return []
-        with open(path, "rb") as file:
+        with path.open("rb") as file:
             file.seek(0, 2)
             if file.tell() < self._offset:
                 raise CatalogError("the catalog log has shrunk", value=str(path), hint="restore it from a backup")

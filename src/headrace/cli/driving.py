@@ -42,7 +42,7 @@ class Work:
     def _run(self) -> None:
         try:
             self._call()
-        except BaseException as error:  # noqa: BLE001 - carried to the main thread
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             self._error = error
 
     def wait(self, seconds: float) -> bool:

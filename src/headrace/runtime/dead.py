@@ -15,7 +15,8 @@ def bury(disk: Disk, folder: str, batch: Batch, round: Round, config: Config) ->
     rows = batch.frame.where(f"`{CORRUPT}` IS NOT NULL").select(CORRUPT).limit(config.dead_letter_rows_max).collect()
     lines = [json.dumps({"round": round.id, "reason": "does not fit the schema", "row": r[0]}) for r in rows]
     if round.census.bad > len(lines):
-        lines.append(json.dumps({"round": round.id, "reason": "dead_letter_rows_max", "left_out": round.census.bad - len(lines)}))
+        left_out = round.census.bad - len(lines)
+        lines.append(json.dumps({"round": round.id, "reason": "dead_letter_rows_max", "left_out": left_out}))
     data = ("\n".join(lines) + "\n").encode()
     path = f"{folder}/dead/{round.id:012d}.jsonl"
     disk.put(path, data)

@@ -41,9 +41,10 @@ def examine(home: Path, config: Config | None = None) -> list[Finding]:
         return [Finding("bad", error.what, error.hint)]
     findings = [_holder(home)]
     findings.append(Finding("ok", f"catalog version {catalog.version}: {len(catalog.queries)} queries"))
-    for r in catalog.queries.values():
-        if r.quarantine:
-            findings.append(Finding("warn", f"query {r.name!r} is quarantined: {r.quarantine}", "mend it: drop it, add it again"))
+    findings += [
+        Finding("warn", f"query {r.name!r} is quarantined: {r.quarantine}", "mend it: drop it, add it again")
+        for r in catalog.queries.values() if r.quarantine
+    ]
     streams = home / "streams"
     for folder in sorted(streams.iterdir()) if streams.is_dir() else []:
         findings += _stream(opened.disk, folder, catalog)
@@ -82,5 +83,6 @@ def _stream(disk: Disk, folder: Path, catalog: Catalog) -> list[Finding]:
         return [Finding("bad", f"{name}: {error.what}", _WAYS_OUT)]
     dead = list((folder / "dead").glob("*.jsonl"))
     if dead:
-        findings.append(Finding("warn", f"{name}: rows that did not fit the schema in {len(dead)} rounds", str(folder / "dead")))
+        what = f"{name}: rows that did not fit the schema in {len(dead)} rounds"
+        findings.append(Finding("warn", what, f"they are in {folder / 'dead'}"))
     return findings

@@ -1,10 +1,10 @@
 """What a family gives the runtime, and what the runtime gives a family.
 
-A family's `plan.py` says which queries it takes.  At work it is asked in this order: `open` once for each
-stream, restoring from the newest committed round; then for each round `replan` with the queries of that
-round, if they have changed, and `round` with its rows.  `round` may leave files in the home, all named by the round, and
-returns what to commit; nothing it returns is true before the commit.  After an error out of
-`round` the work is thrown away and opened again from the last committed round.
+A family's `plan.py` says which queries it takes.  At work it is asked in this order: `open` once for
+each stream, restoring from the newest committed round; then for each round `replan` with the queries
+of that round, if they have changed, and `round` with its rows.  `round` may leave files in the home,
+all named by the round, and returns what to commit; nothing it returns is true before the commit.
+After an error out of `round` the work is thrown away and opened again from the last committed round.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Protocol
 from pyspark.sql import DataFrame
 
 from headrace.catalog.catalog import Registered
+from headrace.config import Config
+from headrace.disk import Disk
 from headrace.runtime.answers import Block
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.runtime.statistics import Census, Stopwatch
-from headrace.disk import Disk
-from headrace.config import Config
 from headrace.values import Relation
 
 OK, LATE, NO_TIME, BAD = range(4)
@@ -56,6 +56,9 @@ def steady(value: int, column: str) -> str:
     return f"get(array({value}L), CAST({column} IS NULL AS INT))"
 
 
+NOTHING_COUNTED = Census()
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """One round: its id, what came before, and, once the lead family has counted, its census."""
@@ -63,7 +66,7 @@ class Round:
     id: int
     newest_before_us: int | None
     late_us: int
-    census: Census = Census()
+    census: Census = NOTHING_COUNTED
 
     @property
     def newest_us(self) -> int | None:

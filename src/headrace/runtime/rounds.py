@@ -15,15 +15,15 @@ from pathlib import PurePosixPath
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import HeadraceError, RoundError
 from headrace.runtime.answers import pack, shared_path
 from headrace.runtime.dead import bury
-from headrace.runtime.faults import explain_failure
 from headrace.runtime.family import Batch, Family, Outcome, Place, Round, Work
+from headrace.runtime.faults import explain_failure
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, mark_of
 from headrace.runtime.sources import open_source, parse_source
@@ -108,7 +108,7 @@ class Pipeline:
         assert self._query is not None
         try:
             self._query.awaitTermination()
-        except Exception as error:  # noqa: BLE001 - Spark wraps what `_round` raised in its own
+        except Exception as error:
             raise self.error or explain_failure(error, self.relation) from error
         finally:
             self._query = None
@@ -219,9 +219,10 @@ class Pipeline:
             stats = self._stats(round, outcome, queries, watch)
             first = max(0, round.id + 1 - self._config.manifests_kept)
             previous = self.ledger.newest.keep if self.ledger.newest else {}
+            catalog = (self._version, self._catalog.mark(self._version))
             self.ledger.commit(Manifest(
-                round.id, source.checkpoint_id, self._home.epoch, self._version, self._catalog.mark(self._version), first,
-                round.newest_us, source.offsets, source.chain, inputs, tuple(files), {**previous, **outcome.keep}, asdict(stats),
+                round.id, source.checkpoint_id, self._home.epoch, *catalog, first, round.newest_us, source.offsets,
+                source.chain, inputs, tuple(files), {**previous, **outcome.keep}, asdict(stats),
             ))
         self._sweep(first)
         self.recent.append(replace(stats, seconds=watch.total()))

@@ -54,7 +54,8 @@ def parse_source(text: str) -> Source:
     head, _, query = text.partition("?")
     kind, colon, place = head.partition(":")
     if not colon or kind not in OPTIONS or not place.strip("/"):
-        raise SourceError("not a source", value=text, choices=KINDS, hint="e.g. parquet:data/trades?maxFilesPerTrigger=1")
+        example = "e.g. parquet:data/trades?maxFilesPerTrigger=1"
+        raise SourceError("not a source", value=text, choices=KINDS, hint=example)
     options = tuple(parse_qsl(query, keep_blank_values=True))
     for name, _ in options:
         if name not in OPTIONS[kind]:
@@ -101,12 +102,13 @@ def open_source(spark: SparkSession, relation: Relation) -> DataFrame:
 def check_there(relation: Relation) -> None:
     """A source folder that is not there is said before Spark says it in its way."""
     source = parse_source(relation.source)
-    if source.kind in FILES and "://" not in source.place and not any(c in source.place for c in "*?[{"):
-        if not Path(source.place).exists():
-            raise SourceError(
-                f"the source folder of {relation.name!r} is not there", value=source.place,
-                hint="make the folder, or put it back; rows already committed are safe", code="SOURCE_GONE",
-            )
+    if source.kind not in FILES or "://" in source.place or any(c in source.place for c in "*?[{"):
+        return
+    if not Path(source.place).exists():
+        raise SourceError(
+            f"the source folder of {relation.name!r} is not there", value=source.place,
+            hint="make the folder, or put it back; rows already committed are safe", code="SOURCE_GONE",
+        )
 
 
 def _open_files(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:

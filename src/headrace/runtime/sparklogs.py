@@ -242,7 +242,7 @@ def _entries(path: Path) -> list[Listed]:
 def _log_offset(offsets: str) -> int:
     """The file source's offset, or −1 for other sources."""
     try:
-        return int(json.loads(offsets.split("\n")[0])["logOffset"])
+        return int(json.loads(offsets.partition("\n")[0])["logOffset"])
     except (ValueError, KeyError, TypeError, IndexError):
         return -1
 

@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.catalog import Registered
 from headrace.families.plain.plan import Way, horizon_us, way_of
-from headrace.runtime.tables import TableState
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Round
 from headrace.runtime.faults import reason_of
 from headrace.runtime.statistics import Stopwatch
+from headrace.runtime.tables import TableState
 from headrace.sql.emit import emit_query
 from headrace.sql.query import Query
 
@@ -138,7 +138,8 @@ class PlainWork:
         ways = {way_of(r.query, self._place.relation) for r in self._queries.values()}
         if not ways - {Way.EACH}:
             return None
-        good = batch.frame.where(f"({batch.kind()}) = {OK}").select(*(f"`{f.name}`" for f in self._place.relation.fields))
+        fields = [f"`{f.name}`" for f in self._place.relation.fields]
+        good = batch.frame.where(f"({batch.kind()}) = {OK}").select(*fields)
         if round.census.rows:
             self._log_rows(good, round, outcome)
         return self._read_rows(spark)

@@ -68,7 +68,8 @@ def aggregate_text(cuts: Cuts, relation: Relation, kind: str) -> AggregateText:
     args: dict[str, str] = {}
     for m, measure in enumerate(cuts.measures):
         arg = None if measure.arg is None else args.setdefault(_raw(measure), f"a{len(args)}")
-        aggregates += [f"{text} AS {name}" for name, text in zip(column_names(m, measure), _texts(measure, arg), strict=True)]
+        texts = zip(_texts(measure, arg), column_names(m, measure), strict=True)
+        aggregates += [f"{text} AS {name}" for text, name in texts]
     columns.update((name, text) for text, name in args.items())
     shown = tuple(f"{text} AS {name}" for name, text in columns.items())
     return AggregateText(kind, shown, tuple(sets) or ((KIND,),), tuple(aggregates))
@@ -129,7 +130,8 @@ def _texts(measure: Measure, arg: str | None) -> list[str]:
         case "sum_float":
             return [f"sum({arg})"]
         case "moments":
-            return [f"CAST(count({arg}) AS DOUBLE)", f"try_divide(sum({arg}), count({arg}))", f"var_pop({arg}) * count({arg})"]
+            mean, m2 = f"try_divide(sum({arg}), count({arg}))", f"var_pop({arg}) * count({arg})"
+            return [f"CAST(count({arg}) AS DOUBLE)", mean, m2]
         case "min_int" | "min_float":
             return [f"min({arg})"]
         case "max_int" | "max_float":

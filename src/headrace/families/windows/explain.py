@@ -14,7 +14,9 @@ from headrace.sql.emit import emit
 from headrace.sql.query import Query
 from headrace.values import US_PER_S, Relation
 
-_UNITS = ((86_400 * US_PER_S, "d"), (3_600 * US_PER_S, "h"), (60 * US_PER_S, "min"), (US_PER_S, "s"), (1_000, "ms"), (1, "µs"))
+_UNITS = tuple(
+    {86_400 * US_PER_S: "d", 3_600 * US_PER_S: "h", 60 * US_PER_S: "min", US_PER_S: "s", 1_000: "ms", 1: "µs"}.items()
+)
 
 
 def seating_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> Seating:

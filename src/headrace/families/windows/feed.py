@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.families.windows.aggregate import PANE, SET, all_keys, column_names, key_name, word_names
+from headrace.families.windows.fold_kernels import join_columns, roll_up
 from headrace.families.windows.groups import Groups, KeyCodes
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import SIGNATURE_BITS, Cuts, Slot
-from headrace.families.windows.fold_kernels import join_columns, roll_up
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
 from headrace.sql.tree import Expr
 
@@ -147,7 +147,7 @@ class _CutRows:
     def _empty(self, op: int, matrix: NDArray[np.generic], empties: Sequence[int]) -> int:
         """Matrices end with one empty line for each kind of identity."""
         kind = ADD if op >= MOMENTS_N else op
-        return matrix.shape[0] - len(empties) + empties.index(kind)
+        return len(matrix) - len(empties) + empties.index(kind)
 
 
 _INT_EMPTY = _FLOAT_EMPTY = (ADD, MIN, MAX)
@@ -166,7 +166,7 @@ def _places(cuts: Cuts) -> dict[Measure, tuple[int, int]]:
 
 def _matrix(cuts: Cuts, table: pa.Table, which: str, identity: Callable[[int], float], kind: type) -> NDArray[Any]:
     """All columns of one number type; nulls are identities, and empty columns follow."""
-    columns = []
+    columns: list[NDArray[Any]] = []
     for m, measure in enumerate(cuts.measures):
         own = COLUMNS[measure.kind]
         first = len(own.int_ops) if which == "float_ops" else 0

@@ -12,7 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.families.windows.ring_kernels import (
-    ADD, INT_MAX, INT_MIN, MAX, MIN, MOMENTS_N, Columns, Ops, join_moments, max_nan_last, merge, min_nan_last,
+    ADD,
+    INT_MAX,
+    INT_MIN,
+    MAX,
+    MIN,
+    MOMENTS_N,
+    Columns,
+    Ops,
+    join_moments,
+    max_nan_last,
+    merge,
+    min_nan_last,
 )  # fmt: skip
 
 Ints = NDArray[np.int64]
@@ -77,31 +88,41 @@ def join_columns(
             for i in range(rows.size):
                 line[target[i]] = max(line[target[i]], taken[rows[i]])
     for c in range(float_columns.size):
-        values, given = out_floats[c], float_source[float_columns[c]]
-        if float_ops[c] == ADD:
-            values[:] = 0.0
-            for i in range(rows.size):
-                values[target[i]] += given[rows[i]]
-        elif float_ops[c] == MIN:
-            values[:] = np.nan
-            for i in range(rows.size):
-                values[target[i]] = min_nan_last(values[target[i]], given[rows[i]])
-        elif float_ops[c] == MAX:
-            values[:] = -np.inf
-            for i in range(rows.size):
-                values[target[i]] = max_nan_last(values[target[i]], given[rows[i]])
-        elif float_ops[c] == MOMENTS_N:
-            out_floats[c : c + 3] = 0.0
-            means, squares = float_source[float_columns[c + 1]], float_source[float_columns[c + 2]]
-            for i in range(rows.size):
-                t, p = target[i], rows[i]
-                out_floats[c, t], out_floats[c + 1, t], out_floats[c + 2, t] = join_moments(
-                    out_floats[c, t], out_floats[c + 1, t], out_floats[c + 2, t], given[p], means[p], squares[p]
-                )
+        join_floats_of(c, rows, target, float_columns, float_ops[c], float_source, out_floats)
 
 
 @numba.njit(cache=True)
-def absorb(ops: Ops, old: Columns, kept: int, new: Columns, seen: Flags, ints: Ints, floats: Floats, out: Columns) -> int:
+def join_floats_of(
+    c: int, rows: Ints, target: Ints, columns: Ints, op: int, source: Floats, out: Floats
+) -> None:
+    """One float column, or the three of moments."""
+    line, taken = out[c], source[columns[c]]
+    if op == ADD:
+        line[:] = 0.0
+        for i in range(rows.size):
+            line[target[i]] += taken[rows[i]]
+    elif op == MIN:
+        line[:] = np.nan
+        for i in range(rows.size):
+            line[target[i]] = min_nan_last(line[target[i]], taken[rows[i]])
+    elif op == MAX:
+        line[:] = -np.inf
+        for i in range(rows.size):
+            line[target[i]] = max_nan_last(line[target[i]], taken[rows[i]])
+    elif op == MOMENTS_N:
+        out[c : c + 3] = 0.0
+        means, squares = source[columns[c + 1]], source[columns[c + 2]]
+        for i in range(rows.size):
+            t, p = target[i], rows[i]
+            out[c, t], out[c + 1, t], out[c + 2, t] = join_moments(
+                out[c, t], out[c + 1, t], out[c + 2, t], taken[p], means[p], squares[p]
+            )
+
+
+@numba.njit(cache=True)
+def absorb(
+    ops: Ops, old: Columns, kept: int, new: Columns, seen: Flags, ints: Ints, floats: Floats, out: Columns
+) -> int:
     """Merge `new` rows, by pane, into the first `kept` rows of `old`, which are by pane and group, one each.
 
     `seen`, `ints`, `floats` are scratch, `seen` all zero before and after.  Returns how many rows `out` has: by pane

@@ -100,10 +100,10 @@ class PaneLog:
 
     def _open(self, round_id: int, mark: FileMark) -> PaneRound:
         data = self._ledger.check(mark)
-        schema = pa.ipc.open_stream(data)
-        table = schema.read_all()
+        table = pa.ipc.open_stream(data).read_all()
         meta = json.loads(table.schema.metadata[_META])
-        return PaneRound(round_id, meta["before"], meta["newest"], _cuts_in(json.dumps(meta["cuts"])), table.num_rows, mark)
+        cuts = _cuts_in(json.dumps(meta["cuts"]))
+        return PaneRound(round_id, meta["before"], meta["newest"], cuts, table.num_rows, mark)
 
 
 @lru_cache(maxsize=100_000)

@@ -32,7 +32,8 @@ class Partials:
         if panes.size > 1 and (panes[1:] < panes[:-1]).any():
             order = np.argsort(panes, kind="stable")
             panes, groups, ints, floats = panes[order], groups[order], ints[:, order], floats[:, order]
-        new = Columns(*(np.ascontiguousarray(a) for a in (panes, groups, ints, floats)))
+        whole = np.ascontiguousarray
+        new = Columns(whole(panes), whole(groups), whole(ints), whole(floats))
         self._widen(int(groups.max()) + 1)
         old, self.columns = self.columns, self._empty(self._rows + panes.size)
         scratch = (self._seen, self._ints, self._floats)
@@ -46,9 +47,10 @@ class Partials:
         """Forget the rows of panes up to `through`."""
         done = self._count(through)
         if done:
-            old, self.columns = self.columns, self._empty(self._rows - done)
-            for a, b in zip(old, self.columns, strict=True):
-                b[...] = a[..., done : self._rows]
+            old, left = self.columns, slice(done, self._rows)
+            self.columns = Columns(
+                old.pane[left].copy(), old.group[left].copy(), old.ints[:, left].copy(), old.floats[:, left].copy()
+            )
             self._rows -= done
 
     def _count(self, through: int) -> int:
@@ -58,7 +60,8 @@ class Partials:
         if groups > self._seen.size:
             width = max(groups, 2 * self._seen.size)
             self._seen = np.zeros(width, np.uint8)
-            self._ints, self._floats = np.empty((self._ops.ints.size, width), np.int64), np.empty((self._ops.floats.size, width))
+            self._ints = np.empty((self._ops.ints.size, width), np.int64)
+            self._floats = np.empty((self._ops.floats.size, width))
 
     def _empty(self, room: int) -> Columns:
         ints, floats = np.empty((self._ops.ints.size, room), np.int64), np.empty((self._ops.floats.size, room))

@@ -83,7 +83,7 @@ def guard(expr: Expr, where: Expr | None) -> Expr:
 
 
 def _finished(query: Query) -> list[Expr]:
-    outputs = [o.expr for o in query.outputs if not isinstance(o.expr, Bound)]
+    outputs: list[Expr] = [o.expr for o in query.outputs if not isinstance(o.expr, Bound)]
     return outputs if query.having is None else [*outputs, query.having]
 
 

@@ -20,7 +20,18 @@ from headrace.errors import PlanError
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
 from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.panes import PaneLog
-from headrace.families.windows.plan import Cuts, Program, Refusal, RingKey, RingPlan, Seating, Share, Slot, plan_cuts, share
+from headrace.families.windows.plan import (
+    Cuts,
+    Program,
+    Refusal,
+    RingKey,
+    RingPlan,
+    Seating,
+    Share,
+    Slot,
+    plan_cuts,
+    share,
+)
 from headrace.families.windows.ring import Answers, Ring, Windows
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
@@ -233,12 +244,12 @@ class Rings:
             ids.append(query_id)
             places.append(shape)
         grain = seat.plan.grain_us
-        columns = np.array(
-            [[w.range_us // grain, w.slide_us // grain, w.offset_us // grain, -(-since // grain)] for w, since in shapes],
-            np.int64,
-        ).T.copy()
-        seat.windows = Windows(*columns)
-        seat.programs = tuple(ProgramSeats(p, np.array(i, np.int64), np.array(s, np.int64)) for p, i, s in programs.values())
+        spans = [(w.range_us, w.slide_us, w.offset_us, grain - 1 + since) for w, since in shapes]
+        columns = np.array(spans, np.int64) // grain
+        seat.windows = Windows(*columns.T.copy())
+        seat.programs = tuple(
+            ProgramSeats(p, np.array(ids, np.int64), np.array(places, np.int64)) for p, ids, places in programs.values()
+        )
         seat.listed = True
 
     # -- statistics and limits --------------------------------------------------------------------------
@@ -258,7 +269,8 @@ class Rings:
             raise PlanError(
                 "the windows need more memory than allowed", value=f"{used:,} bytes in {len(self._seats)} rings",
                 choices=(f"ring_bytes_max = {self._config.ring_bytes_max:,}",),
-                hint="fewer groups, shorter ranges, slides that divide their ranges, or a higher limit", code="RING_BYTES",
+                hint="fewer groups, shorter ranges, slides that divide their ranges, or a higher limit",
+                code="RING_BYTES",
             )
 
 
