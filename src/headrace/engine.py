@@ -73,7 +73,7 @@ class Engine:
             )
         relation = Relation(name, self._source(name, source), fields, moment.name, parse_duration_us(late))
         if relation.late_us < 0:
-            raise CatalogError("lateness must not be negative", value=late)
+            raise CatalogError("lateness must not be negative", value=late, hint="e.g. late='10 seconds'")
         self._create(relation, source)
 
     def create_table(self, name: str, source: str | DataFrame, *, schema: str | None = None, key: str) -> None:

@@ -65,10 +65,14 @@ def watch_answers(
     registered: Registered, log: Callable[[], AnswerLog], since: int | None, goes_on: Callable[[], bool], poll_s: float
 ) -> Iterator[Answer]:
     """Committed answers in order, each once, from just after `since`; waits for more while `goes_on`."""
-    if since is not None and since < 0:
+    if since is not None and (type(since) is not int or since < 0):
         raise ServingError("not a place to resume from", value=since, hint="pass the .seq of an answer")
     done_round, done_row = (-1, -1) if since is None else (since >> _SEQ_BITS, since & ((1 << _SEQ_BITS) - 1))
-    first = next(iter(log().rounds()), None)
+    rounds = log().rounds()
+    first = next(iter(rounds), None)
+    if since is not None and done_round > max(rounds, default=-1):
+        raise ServingError("nothing was answered yet at this place", value=since, code="SINCE_UNKNOWN",
+                           hint="pass the .seq of an answer of this home, or watch without since")
     if since is not None and first is not None and done_round < first - 1:
         raise ServingError("answers after this place have been removed", value=since,
                            hint=f"the oldest round kept is {first}; watch without since", code="SINCE_GONE")

@@ -1,14 +1,14 @@
 """A run that may be killed anywhere: a fixed list of steps over one folder, resumed where the home says it stopped.
 
 Every catalog change is one record of the catalog log, so the catalog's version tells which steps are done.
-As a script (`python survivor.py FOLDER`) it is the child that the survival tests kill.
+As a script (`python survivor.py FOLDER FORM`) it is the child that the survival tests kill.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,7 +25,6 @@ from headrace.sql.bind import bind
 from tests.streams import EPOCH_US, write_file
 
 DDL = "k STRING, x DOUBLE, n INT, ts TIMESTAMP"
-FILES = 12
 FILE_US = 10_000_000
 LATE_US = 5_000_000
 ROWS = 60
@@ -53,6 +52,7 @@ class Read:
 Step = Add | Drop | Read
 
 SUMS = "SELECT k, sum(x) AS s, avg(x) AS a FROM s GROUP BY k, window(ts, '20 seconds', '10 seconds')"
+BRIEF = "SELECT k, sum(x) AS s FROM s GROUP BY k, window(ts, '5 seconds')"
 LOWS = "SELECT min(x) AS lo, max(n) AS hi, count(*) AS c FROM s WHERE n > 0 GROUP BY window(ts, '10 seconds')"
 DEVIATIONS = "SELECT k, stddev(x) AS d FROM s GROUP BY k, window(ts, '30 seconds', '10 seconds') HAVING count(*) > 3"
 EACH = "SELECT k, x, ts FROM s WHERE x > 80"
@@ -61,7 +61,16 @@ ODD = "SELECT sum(n) AS t, variance(x) AS v FROM s GROUP BY window(ts, '7 second
 BUSY = "SELECT k, avg(n) * 2 + 1 AS m FROM s WHERE x > 20 GROUP BY k, window(ts, '20 seconds') HAVING avg(x) > 30"
 MEDIAN = "SELECT percentile(n, 0.5) AS p FROM s GROUP BY window(ts, '10 seconds')"
 
-STEPS: tuple[Step, ...] = (
+SHORT: tuple[Step, ...] = (
+    Add((("sums", SUMS), ("deviations", DEVIATIONS), ("each", EACH))),
+    Read(2),
+    Add((("lows", LOWS), ("kinds", KINDS))),
+    Drop("sums"),
+    Read(4),
+    Add((("sums", BRIEF),)),
+    Read(6),
+)
+LONG: tuple[Step, ...] = (
     Add((("sums", SUMS), ("lows", LOWS), ("deviations", DEVIATIONS), ("each", EACH), ("kinds", KINDS))),
     Read(4),
     Add((("odd", ODD), ("busy", BUSY))),
@@ -73,8 +82,9 @@ STEPS: tuple[Step, ...] = (
     Read(10),
     Add((("kinds", KINDS),)),
     Drop("odd"),
-    Read(FILES),
+    Read(12),
 )
+FORMS = {"short": SHORT, "long": LONG}
 
 
 def rows_of(index: int) -> pa.Table:
@@ -90,13 +100,13 @@ def rows_of(index: int) -> pa.Table:
     })
 
 
-def survive(folder: Path, spark: SparkSession | None = None) -> None:
+def survive(folder: Path, form: str, spark: SparkSession | None = None) -> None:
     """All steps that the home does not have yet, in order."""
     (folder / "src").mkdir(parents=True, exist_ok=True)
     with headrace.Engine(folder / "race", spark=spark, config=Config.of(master="local[2]", driver_memory="1g")) as eng:
         source = f"parquet:{folder / 'src'}?maxFilesPerTrigger=1"
         eng.create_stream("s", source, schema=DDL, time="ts", late=f"{LATE_US} microseconds")
-        for step in _to_do(eng.catalog.version - 1):
+        for step in _to_do(FORMS[form], eng.catalog.version - 1):
             match step:
                 case Add(queries):
                     eng.add_many(dict(queries))
@@ -108,9 +118,9 @@ def survive(folder: Path, spark: SparkSession | None = None) -> None:
     (folder / "done").touch()
 
 
-def _to_do(changes: int) -> Iterator[Step]:
-    """The steps after the first `changes` catalog changes; a `Read` between is repeated, and finds nothing new."""
-    for step in STEPS:
+def _to_do(steps: Sequence[Step], changes: int) -> Iterator[Step]:
+    """The steps after the first `changes` catalog changes."""
+    for step in steps:
         if changes > 0:
             changes -= not isinstance(step, Read)
         else:
@@ -123,11 +133,11 @@ def _reveal(folder: Path, files: int) -> None:
             write_file(folder, index, rows_of(index))
 
 
-def answers_by_id(race: Path) -> dict[int, list[dict[str, Any]]]:
+def answers_by_id(race: Path, form: str) -> dict[int, list[dict[str, Any]]]:
     """Every committed answer of every query there ever was, dropped ones too, by query id; no JVM."""
     eng = headrace.Engine(race)
     log = AnswerLog(eng.home.disk, Ledger(eng.home.disk, eng.home.stream_folder("s")))
-    added = [q for step in STEPS if isinstance(step, Add) for q in step.queries]
+    added = [q for step in FORMS[form] if isinstance(step, Add) for q in step.queries]
     found = {}
     for query_id, (name, sql) in enumerate(added, 1):
         query = bind(sql, eng.catalog.relations, name=name, config=eng.config)
@@ -137,4 +147,4 @@ def answers_by_id(race: Path) -> dict[int, list[dict[str, Any]]]:
 
 if __name__ == "__main__":
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    survive(Path(sys.argv[1]))
+    survive(Path(sys.argv[1]), sys.argv[2])

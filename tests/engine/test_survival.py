@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +22,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
-from tests.engine.survivor import FILES, STEPS, Drop, answers_by_id, survive
+from tests.engine.survivor import FORMS, Add, Drop, answers_by_id, survive
 from tests.streams import same_value
 
 CHILD = Path(__file__).with_name("survivor.py")
 CHILD_S_MAX = 240
+Answers = dict[int, list[dict[str, Any]]]
 
 # what a round leaves, in the order it does: each is a moment to be killed at
 MOMENTS = (
@@ -48,37 +49,43 @@ def at(moment: int, round_id: int, after_s: float = 0.0) -> Kill:
     return Kill(MOMENTS[moment].format(round_id), after_s)
 
 
-@pytest.fixture(scope="module")
-def undisturbed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[int, list[dict[str, Any]]]:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    survive(folder, spark)
-    answers = answers_by_id(folder / "race")
+def undisturbed(spark: SparkSession, folder: Path, form: str) -> Answers:
+    survive(folder, form, spark)
+    answers = answers_by_id(folder / "race", form)
     assert all(answers.values()), "every query answers something, or the comparison is empty"
     return answers
 
 
+@pytest.fixture(scope="module")
+def short(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    return undisturbed(spark, tmp_path_factory.mktemp("short"), "short")
+
+
+@pytest.fixture(scope="module")
+def long(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answers:
+    return undisturbed(spark, tmp_path_factory.mktemp("long"), "long")
+
+
 @pytest.mark.timeout(600)
-def test_three_kills_leave_the_same_answers(undisturbed: dict[int, list[dict[str, Any]]], tmp_path: Path) -> None:
-    hits = kill_and_restart(tmp_path, [at(2, 2), at(7, 5), at(5, 9, 0.002)])
+def test_three_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> None:
+    hits = kill_and_restart(tmp_path, "short", [at(2, 1), at(7, 3), at(5, 4, 0.002)])
     assert hits == 3
-    check_same(tmp_path / "race", undisturbed)
+    check_same(tmp_path / "race", "short", short)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_many_kills_leave_the_same_answers(
-    undisturbed: dict[int, list[dict[str, Any]]], tmp_path: Path, seed: int
-) -> None:
-    hits = kill_and_restart(tmp_path, draw_kills(Random(seed)))
+def test_many_kills_leave_the_same_answers(long: Answers, tmp_path: Path, seed: int) -> None:
+    hits = kill_and_restart(tmp_path, "long", draw_kills(Random(seed)))
     assert hits >= 12
-    check_same(tmp_path / "race", undisturbed)
+    check_same(tmp_path / "race", "long", long)
 
 
 def draw_kills(r: Random) -> list[Kill]:
-    """Two or three in each of the first rounds, then one a round, at any moment; some while Spark starts."""
+    """One or two in each round, at any moment of it; some while Spark starts."""
     kills = []
-    for round_id in range(FILES):
+    for round_id in range(12):
         for _ in range(2 if round_id % 3 == 0 else 1):
             moment = r.choice(MOMENTS).format(round_id)
             kills.append(Kill(moment, r.choice([0.0, r.uniform(0, 0.02), r.uniform(0, 0.5)]), r.random() < 0.7))
@@ -87,22 +94,22 @@ def draw_kills(r: Random) -> list[Kill]:
     return kills
 
 
-def kill_and_restart(folder: Path, kills: Sequence[Kill]) -> int:
+def kill_and_restart(folder: Path, form: str, kills: Sequence[Kill]) -> int:
     """Run the child to its end through all the kills; how many of them it felt."""
     hits = 0
     for kill in kills:
-        hits += run_child(folder, kill)
-    run_child(folder, None)
+        hits += run_child(folder, form, kill)
+    run_child(folder, form, None)
     assert (folder / "done").exists()
     return hits
 
 
-def run_child(folder: Path, kill: Kill | None) -> bool:
+def run_child(folder: Path, form: str, kill: Kill | None) -> bool:
     """Start the child; whether it was killed before it was done."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     log = folder / "child.log"
     with open(log, "ab") as out:
-        child = subprocess.Popen([sys.executable, str(CHILD), str(folder)], stdout=out, stderr=out, env=env,
+        child = subprocess.Popen([sys.executable, str(CHILD), str(folder), form], stdout=out, stderr=out, env=env,
                                  start_new_session=True)
         try:
             return _watch(child, folder, kill, log)
@@ -137,9 +144,9 @@ def _tail(log: Path) -> str:
 # -- what must be true afterwards --------------------------------------------------------------------------
 
 
-def check_same(race: Path, undisturbed: dict[int, list[dict[str, Any]]]) -> None:
-    ours = answers_by_id(race)
-    for query_id, theirs in undisturbed.items():
+def check_same(race: Path, form: str, expected: Answers) -> None:
+    ours = answers_by_id(race, form)
+    for query_id, theirs in expected.items():
         a, b = sorted(ours[query_id], key=_order), sorted(theirs, key=_order)
         assert len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True)), f"query {query_id}"
     check_watch(race)
@@ -164,33 +171,23 @@ def _order(row: dict[str, Any]) -> list[str]:
 # -- between our commit and Spark's own --------------------------------------------------------------------
 
 
-def test_a_round_that_spark_repeats_is_not_answered_twice(
-    spark: SparkSession, undisturbed: dict[int, list[dict[str, Any]]], tmp_path: Path
-) -> None:
+def test_a_round_that_spark_repeats_is_not_answered_twice(spark: SparkSession, short: Answers, tmp_path: Path) -> None:
     """Killed after our commit and before Spark noted it: Spark repeats the round, and we know it by its input."""
-    survive(tmp_path, spark)
-    for _ in _newest_commits(tmp_path / "race"):
-        before = answers_by_id(tmp_path / "race")
-        survive(tmp_path, spark)
-        headrace_run(spark, tmp_path / "race")
-        assert answers_by_id(tmp_path / "race") == before
-    check_same(tmp_path / "race", undisturbed)
-
-
-def headrace_run(spark: SparkSession, race: Path) -> None:
-    with headrace.Engine(race, spark=spark) as eng:
-        eng.run()
-
-
-def _newest_commits(race: Path) -> Iterator[int]:
-    """Twice: take away Spark's newest commit mark."""
+    survive(tmp_path, "short", spark)
+    race = tmp_path / "race"
     commits = race / "streams" / "s" / "checkpoint" / "commits"
+    newest = max(int(p.name) for p in commits.iterdir() if p.name.isdigit())
+    before = answers_by_id(race, "short")
     for _ in range(2):
-        newest = max(int(p.name) for p in commits.iterdir() if p.name.isdigit())
         for name in (f"{newest}", f".{newest}.crc"):
-            (commits / name).unlink(missing_ok=True)
-        yield newest
+            (commits / name).unlink()
+        with headrace.Engine(race, spark=spark) as eng:
+            eng.run()
+        assert (commits / f"{newest}").exists()
+        assert answers_by_id(race, "short") == before
+    check_same(race, "short", short)
 
 
-def test_the_steps_add_and_drop_meanwhile() -> None:
-    assert sum(isinstance(s, Drop) for s in STEPS) >= 3
+@pytest.mark.parametrize("form", FORMS)
+def test_the_steps_add_and_drop_meanwhile(form: str) -> None:
+    assert sum(isinstance(s, Drop) for s in FORMS[form]) >= 1 and sum(isinstance(s, Add) for s in FORMS[form]) >= 3

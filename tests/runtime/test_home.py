@@ -124,7 +124,10 @@ def test_a_damaged_epoch(tmp_path: Path, content: bytes) -> None:
     (home.root / "epoch").write_bytes(content)
     with pytest.raises(HomeError, match="`epoch` is damaged"):
         home.hold()
-    home.release()
+    (home.root / "epoch").unlink()
+    other = Home(tmp_path / "h")
+    other.hold()
+    other.release()
 
 
 def test_a_lock_that_cannot_be_opened_is_our_error(tmp_path: Path) -> None:

@@ -58,7 +58,8 @@ def pack(blocks: Sequence[Block]) -> memoryview:
         index.append(pa.record_batch([pa.array(a) for a in (block.ids, place, rows, block.counts)], names=list("qprc")))
     offset = sink.tell()
     empty = pa.record_batch([pa.array([], pa.int64())] * 4, names=list("qprc"))
-    _write(sink, pa.Table.from_batches(index or [empty]).combine_chunks().to_batches()[0] if index else empty)
+    filled = [part for part in index if part.num_rows]
+    _write(sink, pa.Table.from_batches(filled).combine_chunks().to_batches()[0] if filled else empty)
     sink.write(offset.to_bytes(8, "little") + MAGIC)
     return sink.getbuffer()
 

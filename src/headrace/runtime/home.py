@@ -17,6 +17,7 @@ import json
 import os
 import socket
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
@@ -69,12 +70,11 @@ class Home:
                 code="HOME_HELD",
             ) from error
         self._lock = file
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
-        file.flush()
-        self.epoch = self._read_epoch() + 1
-        self.disk.put_aside("epoch", json.dumps({"epoch": self.epoch}).encode())
-        self._settle()
+        try:
+            self._take_over(file)
+        except BaseException:
+            self.release()
+            raise
 
     def check_held(self) -> None:
         """Before a commit: an engine that was stopped while another took over must not go on."""
@@ -98,6 +98,15 @@ class Home:
         except (ValueError, KeyError, TypeError) as error:
             raise HomeError("the file `epoch` is damaged", value=str(self.root / "epoch"),
                             hint="restore it, or remove it when no engine runs this home") from error
+
+    def _take_over(self, lock: IO[bytes]) -> None:
+        self.epoch = self._read_epoch() + 1
+        with suppress(OSError):  # says who we are; the lock holds without it
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+            lock.flush()
+        self.disk.put_aside("epoch", json.dumps({"epoch": self.epoch}).encode())
+        self._settle()
 
     def _settle(self) -> None:
         """Folders an earlier owner made and was killed before it could sync."""

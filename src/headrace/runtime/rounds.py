@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import PurePosixPath
+from time import perf_counter
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -56,6 +57,9 @@ class Pipeline:
         self._logs = SparkLogs(home.disk, self.ledger.folder)
         self._works: dict[str, Work] = {}
         self._planned: tuple[int, ...] | None = None
+        self._ended_s: float | None = None
+        self._working = threading.Lock()
+        self._stopped = False
         self._version = 0
         self._secured = 0
         self._query: StreamingQuery | None = None
@@ -77,6 +81,7 @@ class Pipeline:
         self._works = {family.name: family.open(place) for family in self._families}
         self._planned = None
         self.error = None
+        self._stopped = False
 
     def start(self, spark: SparkSession, frame: DataFrame | None, drain: bool) -> None:
         """Begin reading: to the end of what is there (`drain`), or until `stop`."""
@@ -87,12 +92,17 @@ class Pipeline:
             writer = writer.trigger(availableNow=True)
         elif self._config.trigger_ms:
             writer = writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds")
+        self._ended_s = None
         try:
             self._query = writer.start()
         except PySparkException as error:
             raise explain_failure(error, self.relation) from error
 
     def stop(self) -> None:
+        """Let the round under way finish, then stop: after this returns nothing of ours writes to the home."""
+        with self._working:
+            self._stopped = True
+        # not inside the lock: Spark waits for a round that has just been called, and that one for the lock
         if self._query is not None:
             self._query.stop()
             self._query = None
@@ -124,7 +134,10 @@ class Pipeline:
 
     def _round(self, frame: DataFrame, round_id: int) -> None:
         try:
-            self._run_round(frame, round_id)
+            with self._working:
+                if self._stopped:
+                    raise RoundError("the engine is stopping", round_id=round_id, code="STOPPING")
+                self._run_round(frame, round_id)
         except HeadraceError as error:
             self.error = error
             raise
@@ -134,6 +147,8 @@ class Pipeline:
 
     def _run_round(self, frame: DataFrame, round_id: int) -> None:
         watch = Stopwatch()
+        if self._ended_s is not None:
+            watch.seconds["trigger"] = perf_counter() - self._ended_s
         newest = self.ledger.newest
         if newest is not None and round_id <= newest.round_id:
             self._check_repeat(round_id, newest)
@@ -226,6 +241,7 @@ class Pipeline:
             ))
         self._sweep(first)
         self.recent.append(replace(stats, seconds=watch.total()))
+        self._ended_s = perf_counter()
         with self.published:
             self.published.notify_all()
 

@@ -21,7 +21,10 @@ class Census:
 
 @dataclass(frozen=True, slots=True)
 class RoundStats:
-    """One committed round of one stream."""
+    """One committed round of one stream.
+
+    `seconds` by stage: plan, spark, roll, answer, plain, write, commit, their total, and beside it `trigger`: what
+    Spark took between the round before and this one."""
 
     stream: str
     round_id: int
@@ -37,8 +40,9 @@ class RoundStats:
     selectivity: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def rows_per_s(self) -> float:
-        return self.rows / self.seconds["total"] if self.seconds.get("total") else 0.0
+    def cycle_s(self) -> float:
+        """From the end of the round before to the end of this one."""
+        return self.seconds["total"] + self.seconds.get("trigger", 0.0)
 
 
 class Stopwatch:

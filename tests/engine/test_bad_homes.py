@@ -1,0 +1,119 @@
+"""Home folders nobody can open: a clear error that leaves them as they are."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+import headrace
+from headrace.errors import HeadraceError, HomeError
+from tests.engine.race import DDL, said
+
+
+def made(tmp_path: Path) -> headrace.Engine:
+    engine = headrace.Engine(tmp_path / "race")
+    engine.create_stream("s", f"parquet:{tmp_path}", schema=DDL, time="ts")
+    engine.add("SELECT k FROM s", name="one")
+    engine.add("SELECT n FROM s", name="two")
+    return engine
+
+
+def test_another_version(tmp_path: Path) -> None:
+    made(tmp_path)
+    mark = tmp_path / "race" / "HEADRACE"
+    mark.write_text(json.dumps({"format": 99, "id": "x"}))
+    with pytest.raises(HomeError) as found:
+        headrace.Engine(tmp_path / "race")
+    said(found.value, "HOME_VERSION", "format 99", "format 1")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"id": 1}', b"\xff\xfe"])
+def test_a_damaged_mark(tmp_path: Path, content: bytes) -> None:
+    made(tmp_path)
+    (tmp_path / "race" / "HEADRACE").write_bytes(content)
+    with pytest.raises(HomeError) as found:
+        headrace.Engine(tmp_path / "race")
+    said(found.value, "HEADRACE", "backup")
+
+
+def test_a_half_written_catalog_line_was_never_acknowledged(tmp_path: Path) -> None:
+    made(tmp_path)
+    log = tmp_path / "race" / "catalog.log"
+    log.write_bytes(log.read_bytes()[:-20])
+    again = headrace.Engine(tmp_path / "race")
+    assert [q.name for q in again.queries()] == ["one"]
+    again.add("SELECT x FROM s", name="three")
+    assert [q.name for q in headrace.Engine(tmp_path / "race").queries()] == ["one", "three"]
+
+
+def test_a_damaged_catalog_line(tmp_path: Path) -> None:
+    made(tmp_path)
+    log = tmp_path / "race" / "catalog.log"
+    log.write_bytes(log.read_bytes().replace(b"SELECT k", b"SELECT x"))
+    with pytest.raises(HeadraceError) as found:
+        headrace.Engine(tmp_path / "race")
+    said(found.value, "CATALOG_DAMAGED", "record 2", "backup")
+
+
+def test_a_half_written_mark_of_a_home_that_never_was(tmp_path: Path) -> None:
+    (tmp_path / "race").mkdir()
+    (tmp_path / "race" / "HEADRACE.part").write_bytes(b"{")
+    assert made(tmp_path).queries()
+
+
+def test_a_half_written_manifest(tmp_path: Path) -> None:
+    engine = made(tmp_path)
+    rounds = tmp_path / "race" / engine.home.stream_folder("s") / "rounds"
+    (rounds / "000000000000.json.part").write_bytes(b"{")
+    assert engine.results("one").num_rows == 0
+    (rounds / "000000000000.json").write_bytes(b"{")
+    with pytest.raises(HomeError) as found:
+        engine.results("one")
+    said(found.value, "MANIFEST_DAMAGED", "round 0", "doctor")
+
+
+def test_a_file_is_no_home(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(HomeError) as found:
+        headrace.Engine(tmp_path / "file")
+    said(found.value, "not a folder")
+
+
+def test_below_a_file_is_no_home(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(HomeError) as found:
+        headrace.Engine(tmp_path / "file" / "race")
+    said(found.value, "file")
+
+
+def test_a_folder_of_something_else(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(HomeError) as found:
+        headrace.Engine(tmp_path)
+    said(found.value, "thesis.tex", "empty or new")
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(HomeError) as found:
+            headrace.Engine(tmp_path / "race")
+        said(found.value, "DISK", "permission")
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_a_home_that_runs_already(tmp_path: Path) -> None:
+    one, other = made(tmp_path), headrace.Engine(tmp_path / "race")
+    one.home.hold()
+    for attempt in (other.run, other.start):
+        with pytest.raises(HomeError) as found:
+            attempt()
+        said(found.value, "HOME_HELD", f"process {os.getpid()}", "stop it first")
+    assert not other.is_running
+    one.home.release()

@@ -1,0 +1,165 @@
+"""Query texts and definitions nobody can run: a clear error at once, and nothing changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import headrace
+from headrace.config import Config
+from headrace.errors import CatalogError, HeadraceError, ServingError, SourceError, SQLError
+from tests.engine.race import DDL, said
+
+WINDOW = "GROUP BY window(ts, '10 seconds')"
+
+
+@pytest.fixture
+def eng(tmp_path: Path) -> headrace.Engine:
+    """An engine that never needs Spark."""
+    engine = headrace.Engine(tmp_path / "race")
+    engine.create_stream("s", f"parquet:{tmp_path}", schema=DDL, time="ts")
+    engine.add(f"SELECT count(*) AS c FROM s {WINDOW}", name="good")
+    return engine
+
+
+@pytest.mark.parametrize(("sql", "words"), [
+    ("SELEC k FROM s", ["SELEC", "^"]),
+    ("SELECT k FROM s WHERE", ["^"]),
+    ("SELECT k FROM s; DROP TABLE s", ["^"]),
+    ("", ["SELECT"]),
+    ("SELECT kk FROM s", ["kk", "choices", "k", "^"]),
+    ("SELECT k FROM t", ["unknown stream or table", "t", "s", "^"]),
+    (f"SELECT sum(k) FROM s {WINDOW}", ["sum", "string"]),
+    ("SELECT k + ts FROM s", ["string", "number", "CAST"]),
+    ("SELECT k FROM s WHERE n", ["int", "condition", "compare"]),
+    ("SELECT count(*) FROM s GROUP BY window(n, '10 seconds')", ["ts", "n"]),
+    ("SELECT count(*) FROM s GROUP BY window(k, '10 seconds')", ["ts", "k"]),
+    ("SELECT count(*) FROM s GROUP BY window(ts, '10 seconds', '0 seconds')", ["0 seconds"]),
+    ("SELECT count(*) FROM s GROUP BY window(ts, '-10 seconds')", ["-10 seconds"]),
+    ("SELECT count(*) FROM s GROUP BY window(ts, '0 seconds')", ["0 seconds"]),
+    ("SELECT count(*) FROM s GROUP BY window(ts, '1 month')", ["month", "days"]),
+    ("SELECT reflect('java.lang.Runtime', 'getRuntime') FROM s", ["reflect", "^"]),
+    ("SELECT `reflect`('java.lang.Runtime', 'getRuntime') FROM s", ["reflect"]),
+    ("SELECT java_method('java.lang.Runtime', 'getRuntime') FROM s", ["java_method"]),
+    ("SELECT * FROM text.`/etc/passwd`", ["^"]),
+    ("SELECT * FROM parquet.`/etc`", ["^"]),
+    ("SELECT " + "(" * 50_000 + "n" + ")" * 50_000 + " FROM s", ["sql_length_max"]),
+    ("SELECT " + "(" * 40_000 + "n" + ")" * 40_000 + " FROM s", ["sql_depth_max"]),
+    ("SELECT " + "-" * 40_000 + "n FROM s", ["^"]),
+    ("SELECT " + "NOT " * 20_000 + "true FROM s", ["sql_depth_max"]),
+    ("SELECT n FROM s WHERE k IN (" + ", ".join(["'a'"] * 10_001) + ")", ["sql_in_list_max"]),
+    ("SELECT '" + "a" * 100_000 + "' FROM s", ["sql_length_max"]),
+], ids=lambda v: v[:40] if isinstance(v, str) else "")
+def test_a_bad_query_is_refused(eng: headrace.Engine, sql: str, words: list[str]) -> None:
+    before = eng.catalog.version
+    with pytest.raises(SQLError) as found:
+        eng.add(sql, name="bad")
+    for word in words:
+        assert word.lower() in str(found.value).lower(), str(found.value)
+    assert len(str(found.value)) < 2_000
+    assert eng.catalog.version == before
+    assert [q.name for q in eng.queries()] == ["good"]
+
+
+def test_one_bad_query_of_many_adds_none(eng: headrace.Engine) -> None:
+    with pytest.raises(SQLError):
+        eng.add_many({"a": f"SELECT count(*) FROM s {WINDOW}", "b": "SELECT nope FROM s"})
+    assert [q.name for q in eng.queries()] == ["good"]
+
+
+@pytest.mark.parametrize("name", ["", "1st", "a b", "a/b", "../up", "x" * 201, "a\n", "ä b"])
+def test_a_bad_name(eng: headrace.Engine, name: str) -> None:
+    with pytest.raises(CatalogError) as found:
+        eng.add("SELECT k FROM s", name=name)
+    said(found.value)
+
+
+def test_a_name_that_is_taken(eng: headrace.Engine) -> None:
+    with pytest.raises(CatalogError) as found:
+        eng.add("SELECT k FROM s", name="good")
+    said(found.value, "NAME_TAKEN", "good", "drop")
+
+
+def test_a_stream_with_another_definition(eng: headrace.Engine, tmp_path: Path) -> None:
+    with pytest.raises(CatalogError) as found:
+        eng.create_stream("S", f"parquet:{tmp_path}", schema="ts TIMESTAMP", time="ts")
+    said(found.value, "another definition", "`k` STRING")
+
+
+def test_an_unknown_query(eng: headrace.Engine) -> None:
+    for ask in (eng.results, eng.watch, eng.explain, eng.drop):
+        with pytest.raises(CatalogError) as found:
+            ask("goood")
+        said(found.value, "UNKNOWN_QUERY", "goood", "choices: good")
+
+
+@pytest.mark.parametrize("since", [-1, True, "3", 1.5, 7 << 32])
+def test_a_place_to_resume_from_that_is_none(eng: headrace.Engine, since: object) -> None:
+    with pytest.raises(ServingError) as found:
+        eng.watch("good", since=since)  # type: ignore[arg-type]
+    said(found.value, str(since), ".seq")
+
+
+@pytest.mark.parametrize(("source", "words"), [
+    ("data/trades", ["parquet:PATH"]),
+    ("orc:data", ["parquet:PATH"]),
+    ("parquet:", ["parquet:PATH"]),
+    ("parquet:data?maxFilePerTrigger=1", ["maxFilePerTrigger", "maxFilesPerTrigger"]),
+    ("csv:data?path=/etc", ["path", "header"]),
+    ("rate://many", ["rate://1000"]),
+    ("rate://0", ["rate://1000"]),
+    ("rate://10", ["TIMESTAMP and one BIGINT"]),
+    ("kafka://host:9092", ["topic"]),
+])
+def test_a_bad_source(eng: headrace.Engine, source: str, words: list[str]) -> None:
+    with pytest.raises(SourceError) as found:
+        eng.create_stream("t", source, schema=DDL, time="ts")
+    said(found.value, *words)
+    assert list(eng.catalog.relations) == ["s"]
+
+
+@pytest.mark.parametrize(("schema", "time", "late", "words"), [
+    ("k STRING", "ts", "0 seconds", ["TIMESTAMP", "ts"]),
+    (DDL, "n", "0 seconds", ["n int", "ts"]),
+    (DDL, "ts", "-1 seconds", ["negative"]),
+    (DDL, "ts", "soon", ["soon", "90 minutes"]),
+    ("k STRIN, ts TIMESTAMP", "ts", "0 seconds", ["STRIN"]),
+    ("k STRING, K INT, ts TIMESTAMP", "ts", "0 seconds", ["twice", "K"]),
+    (None, "ts", "0 seconds", ["schema"]),
+])
+def test_a_bad_stream(eng: headrace.Engine, schema: str | None, time: str, late: str, words: list[str]) -> None:
+    with pytest.raises(HeadraceError) as found:
+        eng.create_stream("t", "parquet:data", schema=schema, time=time, late=late)
+    said(found.value, *words)
+
+
+def test_a_bad_key(eng: headrace.Engine) -> None:
+    with pytest.raises(CatalogError) as found:
+        eng.create_table("t", "parquet:data", schema="k STRING, v INT", key="kk")
+    said(found.value, "kk", "choices: k, v")
+
+
+def test_a_setting_that_is_none() -> None:
+    with pytest.raises(HeadraceError) as found:
+        Config.of(ring_byte_max=1)
+    said(found.value, "ring_byte_max", "ring_bytes_max")
+
+
+def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(HeadraceError) as found:
+        _ = headrace.Engine(tmp_path / "race").spark
+    said(found.value, "JAVA", "Java 17", "make java")
+
+
+def test_java_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\necho \'openjdk version "11.0.2" 2019-01-15\' >&2\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(HeadraceError) as found:
+        _ = headrace.Engine(tmp_path / "race").spark
+    said(found.value, "JAVA", "Java 11")

@@ -1,0 +1,142 @@
+"""A query that fails on one row is taken out, alone: the others answer on, complete and right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.config import Config
+from headrace.errors import HeadraceError
+from tests.engine.race import Race, row, rows_of, said
+
+W = "window(ts, '10 seconds')"
+GOOD = {
+    "plain_window": f"SELECT k, count(DISTINCT n) AS c, window.end AS we FROM s GROUP BY k, {W}",
+    "shared": f"SELECT k, sum(n) AS t, window.end AS we FROM s GROUP BY k, {W}",
+    "shared_where": f"SELECT avg(x) AS p, window.end AS we FROM s WHERE n > 2 GROUP BY {W}",
+}
+BAD = {
+    "argument": (f"SELECT k, sum(10 div n) AS t FROM s GROUP BY k, {W}", "DIVIDE_BY_ZERO"),
+    "double_argument": (f"SELECT sum(x / n) AS t FROM s GROUP BY {W}", "DIVIDE_BY_ZERO"),
+    "predicate": (f"SELECT count(*) AS c FROM s WHERE 10 / n > 1 GROUP BY {W}", "DIVIDE_BY_ZERO"),
+    "key": (f"SELECT 10 div n AS g, count(*) AS c FROM s GROUP BY 10 div n, {W}", "DIVIDE_BY_ZERO"),
+    "over_aggregates": (f"SELECT sum(x) / min(n) AS r FROM s GROUP BY {W}", "DIVIDE_BY_ZERO"),
+    "having": (f"SELECT count(*) AS c FROM s GROUP BY {W} HAVING 10 / min(n) > 1", "DIVIDE_BY_ZERO"),
+    "projection": ("SELECT k, 10 / n AS r FROM s", "DIVIDE_BY_ZERO"),
+    "filter": ("SELECT k FROM s WHERE 10 / n > 1", "DIVIDE_BY_ZERO"),
+    "plain_argument": (f"SELECT count(DISTINCT 10 / n) AS c FROM s GROUP BY {W}", "DIVIDE_BY_ZERO"),
+    "unwindowed": ("SELECT sum(10 / n) AS t FROM s", "DIVIDE_BY_ZERO"),
+    "cast": (f"SELECT sum(CAST(k AS INT)) AS t FROM s WHERE n = 0 GROUP BY {W}", "CAST_INVALID_INPUT"),
+    "overflow": (f"SELECT sum(big) AS t FROM s GROUP BY {W}", "ARITHMETIC_OVERFLOW"),
+    "overflow_argument": (f"SELECT max(big * 2) AS t FROM s GROUP BY {W}", "ARITHMETIC_OVERFLOW"),
+}
+HUGE = 2**62
+
+
+def test_only_the_query_that_fails_is_taken_out(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path)
+    race.eng.add_many({**GOOD, **{name: sql for name, (sql, _) in BAD.items()}})
+    race.feed(rows_of(0, 20))
+    race.eng.run()
+    race.check(*GOOD)
+    assert {race.state(n)[0] for n in [*GOOD, *BAD]} == {"live"}
+    before = {name: race.eng.results(name) for name in BAD}
+    assert all(t.num_rows for name, t in before.items() if name != "cast")
+
+    race.feed([*rows_of(20, 9), row(29, n=0, big=HUGE), row(29.1, big=HUGE)], rows_of(30, 20))
+    race.eng.run()
+    race.check(*GOOD)
+    for name, (_, code) in BAD.items():
+        state, reason = race.state(name)
+        assert state == "quarantined", name
+        assert code in reason, f"{name}: {reason}"
+        if name != "unwindowed":
+            assert race.eng.results(name).equals(before[name]), name
+        assert f"quarantined: {reason}" in race.eng.explain(name)
+        assert f"{name}: {reason}" in race.eng.explain()
+
+    race.open()
+    race.feed(rows_of(50, 20))
+    race.eng.run()
+    race.check(*GOOD)
+    assert {race.state(n)[0] for n in BAD} == {"quarantined"}
+
+    for name, (sql, _) in BAD.items():
+        race.eng.drop(name)
+        race.eng.add(sql, name=name)
+        assert race.eng.results(name).num_rows == 0
+    race.feed(rows_of(70, 20), rows_of(90, 20))
+    race.eng.run()
+    race.check(*GOOD)
+    assert {name: race.state(name)[0] for name in BAD if race.state(name)[0] != "live"} == {}
+    for name in BAD:
+        assert race.eng.results(name).num_rows or name == "cast", name
+
+
+def test_a_row_that_does_not_count_harms_nobody(spark: SparkSession, tmp_path: Path) -> None:
+    """Late rows and rows a query does not select are not asked the question that fails."""
+    race = Race(spark, tmp_path)
+    race.eng.add(f"SELECT sum(10 div n) AS t, window.end AS we FROM s GROUP BY {W}", name="late")
+    race.eng.add(f"SELECT sum(10 div n) AS t, window.end AS we FROM s WHERE n <> 0 GROUP BY {W}", name="guarded")
+    race.eng.add(f"SELECT count(*) AS c, window.end AS we FROM s WHERE n <> 0 AND 10 / n > 2 GROUP BY {W}", name="and")
+    race.feed(rows_of(0, 20), [row(3, n=0), *rows_of(20, 20)])
+    race.eng.run()
+    race.check("late", "guarded", "and")
+    race.feed([row(41, n=0), *rows_of(42, 20)])
+    race.eng.run()
+    race.check("guarded", "and")
+    assert [race.state(n)[0] for n in ("late", "guarded", "and")] == ["quarantined", "live", "live"]
+
+
+def test_a_plain_query_that_keeps_too_many_rows(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path, config=Config.of(plain_rows_max=35))
+    race.eng.add_many(GOOD)
+    race.eng.add("SELECT count(DISTINCT k) AS c FROM s", name="all_rows")
+    race.eng.add("SELECT k FROM s WHERE n > 3", name="each")
+    race.feed(rows_of(0, 20))
+    race.eng.run()
+    assert race.answers("all_rows") == [{"c": 3}]
+    race.feed(rows_of(20, 20))
+    race.eng.run()
+    state, reason = race.state("all_rows")
+    assert state == "quarantined"
+    assert "40 rows" in reason and "plain_rows_max is 35" in reason
+    assert race.state("shared") == ("live", "")
+    assert race.state("each")[0] == "live"
+    race.check("shared", "shared_where")
+
+
+def test_rows_a_plain_query_let_go_do_not_count_against_the_limit(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path, config=Config.of(plain_rows_max=45))
+    race.eng.add(GOOD["plain_window"], name="plain_window")
+    race.feed(*(rows_of(20 * i, 20) for i in range(5)))
+    race.eng.run()
+    assert race.state("plain_window")[0] == "live", race.state("plain_window")
+    race.check("plain_window")
+
+
+def test_windows_that_need_too_much_memory(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path, config=Config.of(ring_bytes_max=100_000))
+    race.eng.add(GOOD["shared"], name="shared")
+    race.feed(rows_of(0, 20))
+    race.eng.run()
+    race.eng.add("SELECT k, n, sum(x) AS t FROM s GROUP BY k, n, window(ts, '1 hour', '1 second')", name="wide")
+    race.feed(rows_of(20, 20))
+    with pytest.raises(HeadraceError) as found:
+        race.eng.run()
+    said(found.value, "RING_BYTES", "ring_bytes_max = 100,000")
+    assert race.eng.results("shared").num_rows
+    race.eng.drop("wide")
+    race.eng.run()
+    race.check("shared")
+
+
+def test_too_many_groups(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path, config=Config.of(cut_rows_max=10))
+    race.eng.add(f"SELECT big, count(*) AS c FROM s GROUP BY big, {W}", name="q")
+    race.feed(rows_of(0, 20))
+    with pytest.raises(HeadraceError) as found:
+        race.eng.run()
+    said(found.value, "cut_rows_max = 10", "20 rows")
