@@ -23,6 +23,7 @@ class Config:
     name_length_max: int = 200
     # rounds
     cut_rows_max: int = 2_000_000
+    one_task_bytes_max: int = 16 << 20
     dead_letter_rows_max: int = 10_000
     manifests_kept: int = 100_000
     quarantine_probes_max: int = 500

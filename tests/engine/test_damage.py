@@ -172,7 +172,9 @@ CASES = [
 
 @pytest.mark.parametrize(("file", "damage", "interrupted", "outcome"), CASES,
                          ids=[f"{d.__name__}-{Path(f).parent.name}-{Path(f).name}" for f, d, _, _ in CASES])
-def test_damage_is_mended_or_said(patient: Patient, file: str, damage: Damage, interrupted: bool, outcome: str | None) -> None:
+def test_damage_is_mended_or_said(
+    patient: Patient, file: str, damage: Damage, interrupted: bool, outcome: str | None
+) -> None:
     patient.restore(interrupted)
     damage(patient.race / file)
     found = patient.outcome()
@@ -205,8 +207,10 @@ def test_any_damage_to_any_file(patient: Patient, damage: str, interrupted: bool
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["streams", "streams/s", CHECKPOINT, ROUNDS, "streams/s/answers", "streams/s/panes",
-                                    "streams/s/rows", f"{CHECKPOINT}/offsets", f"{CHECKPOINT}/commits", f"{CHECKPOINT}/sources"])
+@pytest.mark.parametrize("folder", [
+    "streams", "streams/s", CHECKPOINT, ROUNDS, "streams/s/answers", "streams/s/panes", "streams/s/rows",
+    f"{CHECKPOINT}/offsets", f"{CHECKPOINT}/commits", f"{CHECKPOINT}/sources",
+])
 def test_a_folder_that_is_gone(patient: Patient, folder: str) -> None:
     patient.restore(False)
     shutil.rmtree(patient.race / folder)

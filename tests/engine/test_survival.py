@@ -27,12 +27,14 @@ from tests.streams import same_value
 
 CHILD = Path(__file__).with_name("survivor.py")
 CHILD_S_MAX = 240
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a child lives for seconds: start fast, compile lightly
 Answers = dict[int, list[dict[str, Any]]]
 
 # what a round leaves, in the order it does: each is a moment to be killed at
 MOMENTS = (
-    "checkpoint/sources/0/{0}", "checkpoint/offsets/{0}", "panes/{0:012d}.arrow", "rows/{0:012d}", "answers/{0:012d}.plain",
-    "answers/{0:012d}.arrow", "rounds/{0:012d}.json.part", "rounds/{0:012d}.json", "checkpoint/commits/{0}",
+    "checkpoint/sources/0/{0}", "checkpoint/offsets/{0}", "panes/{0:012d}.arrow", "rows/{0:012d}",
+    "answers/{0:012d}.plain", "answers/{0:012d}.arrow", "rounds/{0:012d}.json.part", "rounds/{0:012d}.json",
+    "checkpoint/commits/{0}",
 )
 
 
@@ -106,9 +108,9 @@ def kill_and_restart(folder: Path, form: str, kills: Sequence[Kill]) -> int:
 
 def run_child(folder: Path, form: str, kill: Kill | None) -> bool:
     """Start the child; whether it was killed before it was done."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "SPARK_SUBMIT_OPTS": QUICK_JAVA}
     log = folder / "child.log"
-    with open(log, "ab") as out:
+    with log.open("ab") as out:
         child = subprocess.Popen([sys.executable, str(CHILD), str(folder), form], stdout=out, stderr=out, env=env,
                                  start_new_session=True)
         try:

@@ -150,13 +150,17 @@ class Crash:
 
 def crashes(seed: int) -> list[Crash]:
     """The pure ways, and some where each file and each name fares by itself."""
-    pure = [Crash(f"{fate.__name__} content, names {'kept' if stays else 'lost'}", lambda f=fate: f, lambda s=stays: s)
-            for fate in FATES for stays in (True, False)]
-    mixed = []
-    for n in range(2):
-        r = Random(seed * 10 + n)
-        mixed.append(Crash(f"mixed {seed}.{n}", lambda r=r: r.choice(FATES), lambda r=r: r.random() < 0.5))
-    return pure + mixed
+    return [pure_crash(fate, stays) for fate in FATES for stays in (True, False)] + [
+        mixed_crash(f"mixed {seed}.{n}", Random(seed * 10 + n)) for n in range(2)
+    ]
+
+
+def pure_crash(fate: Fate, stays: bool) -> Crash:
+    return Crash(f"{fate.__name__} content, names {'kept' if stays else 'lost'}", lambda: fate, lambda: stays)
+
+
+def mixed_crash(name: str, r: Random) -> Crash:
+    return Crash(name, lambda: r.choice(FATES), lambda: r.random() < 0.5)
 
 
 class Model:

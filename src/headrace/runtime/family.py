@@ -35,6 +35,8 @@ class Batch:
     relation: Relation
     watermark_us: int | None
     has_corrupt: bool = False
+    is_small: bool = False
+    """One task is enough: no shuffle is then needed to group the rows."""
 
     def kind(self) -> str:
         """SQL: whether a row counts (OK), and if not, why."""

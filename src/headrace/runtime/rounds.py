@@ -24,10 +24,10 @@ from headrace.errors import HeadraceError, RoundError
 from headrace.runtime.answers import pack, shared_path
 from headrace.runtime.dead import bury
 from headrace.runtime.family import Batch, Family, Outcome, Place, Round, Work
-from headrace.runtime.faults import explain_failure
+from headrace.runtime.faults import UNREADABLE, explain_failure
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, mark_of
-from headrace.runtime.sources import open_source, parse_source
+from headrace.runtime.sources import FILES, open_source, parse_source
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
 from headrace.runtime.statistics import Census, RoundStats, Stopwatch
 from headrace.values import Relation
@@ -106,6 +106,7 @@ class Pipeline:
         if self._query is not None:
             self._query.stop()
             self._query = None
+            self._give_back()
         with self.published:
             self.published.notify_all()
 
@@ -119,9 +120,15 @@ class Pipeline:
         try:
             self._query.awaitTermination()
         except Exception as error:
+            self._give_back()
             raise self.error or explain_failure(error, self.relation) from error
         finally:
             self._query = None
+
+    def _give_back(self) -> None:
+        """A file that could not be read may be mended or taken away: only the open round knows of it."""
+        if self.error is not None and self.error.code == UNREADABLE and parse_source(self.relation.source).kind in FILES:
+            self._logs.forget(self.ledger.newest)
 
     def failure(self) -> HeadraceError | None:
         """Why a pipeline that should be running is not."""
@@ -163,7 +170,9 @@ class Pipeline:
         if newest is not None and source.checkpoint_id != newest.checkpoint_id:
             raise RoundError("Spark's checkpoint is another one", round_id=round_id, code="CHECKPOINT_MISMATCH")
         inputs = stat_inputs(source.files)
-        round, outcome = self._answer(frame, round_id, watch)
+        known = bool(inputs) and all(size >= 0 for _, size, _ in inputs)
+        is_small = known and sum(size for _, size, _ in inputs) <= self._config.one_task_bytes_max
+        round, outcome = self._answer(frame, round_id, is_small, watch)
         if outcome.faults:
             self._catalog.quarantine(outcome.faults)
         if stat_inputs(source.files) != inputs:
@@ -186,11 +195,13 @@ class Pipeline:
             self._planned = ids
         return len(live)
 
-    def _answer(self, frame: DataFrame, round_id: int, watch: Stopwatch) -> tuple[Round, Outcome]:
+    def _answer(
+        self, frame: DataFrame, round_id: int, is_small: bool, watch: Stopwatch
+    ) -> tuple[Round, Outcome]:
         newest = self.ledger.newest
         round = Round(round_id, newest.newest_us if newest else None, self.relation.late_us)
         marks_bad = parse_source(self.relation.source).marks_bad_rows
-        batch = Batch(frame, self.relation, round.watermark_before_us, marks_bad)
+        batch = Batch(frame, self.relation, round.watermark_before_us, marks_bad, is_small)
         keep_rows = marks_bad or self._planned_elsewhere()
         if keep_rows:
             batch = replace(batch, frame=frame.persist())

@@ -108,6 +108,17 @@ class SparkLogs:
             if round_id > done and not (self._is_whole(name) and end <= _log_offset(self._offsets(round_id)) <= intact):
                 self._remove(name)
 
+    def forget(self, newest: Manifest | None) -> None:
+        """Take away Spark's plan of the round that is not committed: nothing of it counts, its files are listed anew."""
+        end = -1 if newest is None else _log_offset(newest.offsets)
+        done = -1 if newest is None else newest.round_id
+        for round_id in self._ids("offsets"):
+            if round_id > done:
+                self._remove(f"offsets/{round_id}")
+        for n, name in sorted(self._source_names(), reverse=True):
+            if n > end:
+                self._remove(f"sources/0/{name}")
+
     def verify(self, newest: Manifest | None) -> None:
         """Before Spark starts: do its logs still say what the newest manifest says they said?"""
         if newest is None:

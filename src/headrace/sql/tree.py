@@ -8,11 +8,18 @@ trees mean equal work, which is what the families share by.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.values import BIGINT, TIMESTAMP, WINDOW, Type
 
 Value = None | bool | int | float | str
+
+
+def remember_hash(node: object, content: tuple[object, ...]) -> int:
+    """A tree is looked up far more often than made: hash it once.  (The node has a slot `_hash`.)"""
+    found = hash(content) or 1
+    object.__setattr__(node, "_hash", found)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,10 @@ class Call:
     op: str
     args: tuple[Expr, ...]
     type: Type
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remember_hash(self, (self.op, self.args, self.type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,10 @@ class Aggregate:
     args: tuple[Expr, ...]
     type: Type
     distinct: bool = False
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remember_hash(self, (self.op, self.args, self.type, self.distinct))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from headrace.catalog.catalog import Registered
 from headrace.families.plain.plan import Way, horizon_us, way_of
+from headrace.families.plain.rowlog import RowLog
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Round
-from headrace.runtime.faults import reason_of
+from headrace.runtime.faults import is_interrupted, is_query_fault, reason_of
 from headrace.runtime.statistics import Stopwatch
 from headrace.runtime.tables import TableState
 from headrace.sql.emit import emit_query
@@ -35,11 +35,11 @@ class PlainFamily:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A round of the row log."""
+class _Start:
+    """Where a query begins: windows that start at `time_us` or later, rows of `round_id` or later."""
 
+    time_us: int | None
     round_id: int
-    newest_us: int | None
 
 
 class PlainWork:
@@ -48,9 +48,9 @@ class PlainWork:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._queries: dict[int, Registered] = {}
-        self._since: dict[int, int | None] = {}
+        self._starts: dict[int, _Start] = {}
         self._table = TableState(place) if place.relation.is_table else None
-        self._log, self._rows_kept = self._restore()
+        self._log = RowLog(place)
 
     @property
     def reads_rows(self) -> bool:
@@ -58,10 +58,12 @@ class PlainWork:
 
     def replan(self, queries: Sequence[Registered]) -> None:
         self._queries = {r.id: r for r in queries}
-        for gone in self._since.keys() - self._queries.keys():
-            del self._since[gone]
-        for new in self._queries.keys() - self._since.keys():
-            self._since[new] = self._covered_from()
+        self._starts = {i: start for i, start in self._starts.items() if i in self._queries}
+        new = [r for r in queries if r.id not in self._starts]
+        covered = self._log.covered_from() if new else None
+        for registered in new:
+            first = 0 if covered is None else self._log.first_round_of(registered)
+            self._starts[registered.id] = _Start(covered, first)
 
     def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
         outcome = Outcome()
@@ -70,28 +72,50 @@ class PlainWork:
         with watch.stage("plain"):
             disk, folder = self._place.disk, plain_folder(self._place.folder, round.id)
             disk.clear(folder)
-            rows = self._keep_rows(batch, round, outcome)
-            for query_id, registered in self._queries.items():
-                frame = self._frame(registered, batch, rows, round)
-                if frame is not None:
-                    self._write(frame, f"{folder}/{query_id}", query_id, outcome)
+            table = self._keep_rows(batch, round, outcome)
+            for registered in self._queries.values():
+                if registered.id not in outcome.faults:
+                    self._answer(registered, batch, table, round, outcome)
             self._let_go(round, outcome)
         return outcome
 
     # -- answers ------------------------------------------------------------------------------------
 
-    def _frame(self, registered: Registered, batch: Batch, rows: DataFrame | None, round: Round) -> DataFrame | None:
+    def _answer(
+        self, registered: Registered, batch: Batch, table: DataFrame | None, round: Round, outcome: Outcome
+    ) -> None:
+        """One query's answers; if it fails by its own fault, the round goes on without it."""
+        folder = f"{plain_folder(self._place.folder, round.id)}/{registered.id}"
+        disk, frame = self._place.disk, None
+        try:
+            frame = self._frame(registered, batch, table, round)
+            if frame is None:
+                return
+            frame.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
+        except Exception as error:
+            disk.clear(folder)
+            if not (is_query_fault(error) or _fails_alone(error, frame, batch)):
+                raise
+            outcome.faults[registered.id] = reason_of(error)
+            return
+        paths = disk.adopt(folder)
+        outcome.files += [file_mark(disk, path) for path in paths]
+        outcome.answers += sum(pq.read_metadata(disk.root / path).num_rows for path in paths)
+
+    def _frame(self, registered: Registered, batch: Batch, table: DataFrame | None, round: Round) -> DataFrame | None:
         """The query's answers of this round, as a DataFrame; None when it has none."""
-        query, relation = registered.query, self._place.relation
-        way = way_of(query, relation)
+        query, spark = registered.query, batch.frame.sparkSession
+        way = way_of(query, self._place.relation)
         if way is Way.EACH:
             good = batch.frame.where(f"({batch.kind()}) <> {BAD}")
             return self._select(good, query)
-        if rows is None or (way is Way.CURRENT and not round.census.rows):
+        if way is Way.WINDOW:
+            return self._closed(self._log.read(spark), registered, round)
+        if not round.census.rows:
             return None
-        if way is Way.CURRENT:
-            return self._select(rows, query)
-        return self._closed(rows, registered, round)
+        if self._table is not None:
+            return None if table is None else self._select(table, query)
+        return self._select(self._log.read(spark, self._starts[registered.id].round_id), query)
 
     def _closed(self, rows: DataFrame, registered: Registered, round: Round) -> DataFrame | None:
         """Windows this round closes whose rows are all kept."""
@@ -104,7 +128,7 @@ class PlainWork:
         if before is not None:
             rows = rows.where(f"unix_micros(`{relation.time}`) >= {before - query.window.range_us}L")
             tests.append(f"unix_micros(window_end) > {before}L")
-        since = self._since[registered.id]
+        since = self._starts[registered.id].time_us
         if since is not None:
             tests.append(f"unix_micros(window_start) >= {since}L")
         return self._select(rows, query, " AND ".join(tests))
@@ -116,92 +140,51 @@ class PlainWork:
         # generic names: a user's name may hold what Parquet does not take
         return answer.toDF(*(f"c{i}" for i in range(len(answer.columns))))
 
-    def _write(self, frame: DataFrame, folder: str, query_id: int, outcome: Outcome) -> None:
-        disk = self._place.disk
-        try:
-            frame.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
-        except PySparkException as error:
-            disk.clear(folder)
-            outcome.faults[query_id] = reason_of(error)
-            return
-        paths = disk.adopt(folder)
-        outcome.files += [file_mark(disk, path) for path in paths]
-        outcome.answers += sum(pq.read_metadata(disk.root / path).num_rows for path in paths)
-
-    # -- the row log ----------------------------------------------------------------------------------
+    # -- the rows they need -------------------------------------------------------------------------
 
     def _keep_rows(self, batch: Batch, round: Round, outcome: Outcome) -> DataFrame | None:
-        """All rows the stateful queries need, this round's included."""
-        spark = batch.frame.sparkSession
+        """Note this round's rows for the queries that need more than the round; the table, if it is one."""
         if self._table is not None:
             return self._table.upsert(batch, round, outcome)
-        ways = {way_of(r.query, self._place.relation) for r in self._queries.values()}
-        if not ways - {Way.EACH}:
-            return None
-        fields = [f"`{f.name}`" for f in self._place.relation.fields]
-        good = batch.frame.where(f"({batch.kind()}) = {OK}").select(*fields)
-        if round.census.rows:
-            self._log_rows(good, round, outcome)
-        return self._read_rows(spark)
+        if self._stateful() and round.census.rows:
+            good = batch.frame.where(f"({batch.kind()}) = {OK}")
+            self._log.append(good.select(*(f"`{f.name}`" for f in self._place.relation.fields)), round, outcome)
+            self._check_limit(outcome)
+        return None
 
-    def _log_rows(self, good: DataFrame, round: Round, outcome: Outcome) -> None:
-        disk, folder = self._place.disk, f"{self._place.folder}/rows/{round.id:012d}"
-        disk.clear(folder)
-        good.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
-        paths = disk.adopt(folder)
-        outcome.files += [file_mark(disk, path) for path in paths]
-        self._log.append(_Kept(round.id, round.newest_us))
-        self._rows_kept += sum(pq.read_metadata(disk.root / path).num_rows for path in paths)
-        self._check_limit(outcome)
-
-    def _read_rows(self, spark: SparkSession) -> DataFrame:
-        root = self._place.disk.root.absolute() / self._place.folder / "rows"
-        reader = spark.read.schema(self._place.relation.ddl())
-        if not self._log:
-            return spark.createDataFrame([], self._place.relation.ddl())
-        return reader.parquet(*(str(root / f"{k.round_id:012d}") for k in self._log))
+    def _stateful(self) -> list[Registered]:
+        return [r for r in self._queries.values() if way_of(r.query, self._place.relation) is not Way.EACH]
 
     def _check_limit(self, outcome: Outcome) -> None:
-        limit = self._place.config.plain_rows_max
-        if self._rows_kept <= limit:
-            return
-        for query_id, registered in self._queries.items():
-            if way_of(registered.query, self._place.relation) is not Way.EACH:
-                outcome.faults[query_id] = (
-                    f"it needs {self._rows_kept:,} rows kept, the limit plain_rows_max is {limit:,}; "
-                    "use a shorter window, or raise the limit"
-                )
+        limit, rows = self._place.config.plain_rows_max, self._log.rows
+        if rows > limit:
+            reason = f"it needs {rows:,} rows kept, the limit plain_rows_max is {limit:,}; " \
+                     "use a shorter window, or raise the limit"
+            outcome.faults.update((r.id, reason) for r in self._stateful())
 
     def _let_go(self, round: Round, outcome: Outcome) -> None:
         """Forget rounds of the row log that no query needs."""
         if self._table is not None:
             return
-        stateful = [r.query for r in self._queries.values() if way_of(r.query, self._place.relation) is not Way.EACH]
-        horizon = horizon_us(stateful, self._place.relation, round.watermark_us)
-        while self._log and (not stateful or (horizon is not None and (self._log[0].newest_us or 0) < horizon)):
-            del self._log[0]
-        outcome.keep["rows"] = self._log[0].round_id if self._log else round.id + 1
+        stateful = [r.query for r in self._stateful() if r.id not in outcome.faults]
+        if stateful:
+            self._log.let_go(horizon_us(stateful, self._place.relation, round.watermark_us))
+        else:
+            self._log.rounds.clear()
+        outcome.keep["rows"] = self._log.rounds[0].round_id if self._log.rounds else round.id + 1
 
-    def _covered_from(self) -> int | None:
-        """The time from which the log has all rows; None when it has all there ever were."""
-        ledger = self._place.ledger
-        logged = {k.round_id for k in self._log}
-        for round_id in reversed(ledger.rounds):
-            manifest = ledger.read(round_id)
-            if round_id not in logged and manifest.stats.get("rows") and manifest.newest_us is not None:
-                return manifest.newest_us + 1
-        return None
 
-    def _restore(self) -> tuple[list[_Kept], int]:
-        ledger = self._place.ledger
-        first = ledger.newest.keep.get("rows", 0) if ledger.newest else 0
-        log, rows = [], 0
-        for round_id in ledger.rounds:
-            manifest = ledger.read(round_id) if round_id >= first else None
-            marks = [m for m in manifest.files if "/rows/" in m.path] if manifest else []
-            for mark in marks:
-                ledger.check(mark)
-                rows += pq.read_metadata(self._place.disk.root / mark.path).num_rows
-            if marks and manifest is not None:
-                log.append(_Kept(round_id, manifest.newest_us))
-        return log, rows
+def _fails_alone(error: Exception, frame: DataFrame | None, batch: Batch) -> bool:
+    """Whether it is the query that fails, and not the disk, the source or Spark: it fails again with nothing
+    to write, and the rows alone do not."""
+    if frame is None or is_interrupted(error):
+        return False
+    return not _passes(frame) and _passes(batch.frame)
+
+
+def _passes(frame: DataFrame) -> bool:
+    try:
+        frame.write.format("noop").mode("overwrite").save()
+    except Exception:  # noqa: BLE001 - whatever it is: the caller asks only whether
+        return False
+    return True

@@ -67,9 +67,10 @@ class Answering:
         """Blocks of answers and their number; queries whose expressions fail go to `faults`."""
         parts: dict[int, list[Part]] = {}
         for ring in closed:
+            given = _RingKeys(ring, keys)
             for seats in ring.seat.programs:
                 needs = self._needs_of(seats.program)
-                part = _part(ring, seats, needs, keys)
+                part = _part(ring, seats, needs, given)
                 if part is not None:
                     parts.setdefault(id(seats.program), []).append(part)
         blocks: dict[tuple[pa.DataType, ...], list[Block]] = {}
@@ -98,7 +99,24 @@ def _needs(program: Program) -> _Needs:
     )
 
 
-def _part(ring: Closed, seats: ProgramSeats, needs: _Needs, keys: KeySpace) -> Part | None:
+class _RingKeys:
+    """Key columns of all answers of a ring, made once; queries take slices of them."""
+
+    def __init__(self, ring: Closed, keys: KeySpace) -> None:
+        self._slot = ring.seat.plan.slot
+        self._groups = ring.answers.group
+        self._keys = keys
+        self._made: dict[int, pa.Array] = {}
+
+    def rows(self, index: int, rows: Ints | slice) -> pa.Array:
+        if index not in self._made:
+            values = self._keys.of_slot(self._slot).arrays([self._keys.types[k] for k in self._slot.keys])
+            self._made[index] = values[index].take(pa.array(self._groups))
+        whole = self._made[index]
+        return whole[rows] if isinstance(rows, slice) else whole.take(pa.array(rows))
+
+
+def _part(ring: Closed, seats: ProgramSeats, needs: _Needs, keys: _RingKeys) -> Part | None:
     """The answers of these seats, out of all the ring's."""
     answers, plan = ring.answers, ring.seat.plan
     starts = answers.offsets[seats.shapes]
@@ -120,11 +138,7 @@ def _part(ring: Closed, seats: ProgramSeats, needs: _Needs, keys: KeySpace) -> P
         )
         for m in needs.measures
     }
-    arrays: dict[int, pa.Array] = {}
-    if needs.keys:
-        groups = pa.array(answers.group[rows])
-        values = keys.groups_of(plan.slot).arrays([keys.types[k] for k in plan.slot.keys])
-        arrays = {k.index: values[k.index].take(groups) for k in needs.keys}
+    arrays = {k.index: keys.rows(k.index, rows) for k in needs.keys}
     return Part(ids, counts, end_us, start_us, columns, arrays)
 
 

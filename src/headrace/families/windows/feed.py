@@ -5,7 +5,7 @@ Pure.  Costs rows × slots, where rows are what Spark's aggregate left: panes ×
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.families.windows.aggregate import PANE, SET, all_keys, column_names, key_name, word_names
+from headrace.families.windows.branches import Branch, Twig
 from headrace.families.windows.fold_kernels import join_columns, roll_up
-from headrace.families.windows.groups import Groups, KeyCodes
+from headrace.families.windows.groups import Groups
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import SIGNATURE_BITS, Cuts, Slot
+from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
 from headrace.sql.tree import Expr
 
@@ -33,22 +35,25 @@ _INT = np.iinfo(np.int64)
 class KeySpace:
     """Numbers of keys, kept from round to round: by cut (its keys) and by slot."""
 
-    codes: dict[tuple[Expr, ...], KeyCodes]
-    groups: dict[Slot, Groups]
+    cuts: dict[tuple[Expr, ...], Groups]
+    slots: dict[Slot, Groups]
     types: dict[Expr, pa.DataType]
 
     @staticmethod
     def empty() -> KeySpace:
         return KeySpace({}, {}, {})
 
-    def groups_of(self, slot: Slot) -> Groups:
-        return self.groups.setdefault(slot, Groups())
+    def of_cut(self, keys: tuple[Expr, ...]) -> Groups:
+        return self.cuts.setdefault(keys, Groups())
+
+    def of_slot(self, slot: Slot) -> Groups:
+        return self.slots.setdefault(slot, Groups())
 
     def forget(self, slot: Slot) -> None:
-        groups = self.groups.pop(slot, None)
-        if groups is not None:
-            for codes in self.codes.values():
-                codes.forget(groups)
+        gone = self.slots.pop(slot, None)
+        if gone is not None:
+            for groups in (*self.cuts.values(), *self.slots.values()):
+                groups.forget(gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class SlotRows:
 
 
 class PaneRows:
-    """One pane table, ready to be rolled up for any slot it can tell."""
+    """One pane table, ready to be rolled up."""
 
     def __init__(self, cuts: Cuts, table: pa.Table, keys: KeySpace) -> None:
         self._cuts = cuts
@@ -72,28 +77,33 @@ class PaneRows:
         for i, key in enumerate(all_keys(cuts)):
             keys.types[key] = table.schema.field(key_name(i)).type
 
-    def slot(self, slot: Slot, arrangement: Arrangement) -> SlotRows | None:
-        """The rows of the slot; None when this table's cuts cannot tell them.
-
-        A measure the table lacks is left empty: the query that asked for it does not count these rows."""
-        c = self._cuts.find(slot)
-        if c is None:
-            return None
-        cut = self._cuts.cuts[c]
-        rows = self._cut_rows(c)
-        positions = [cut.keys.index(k) for k in slot.keys]
-        known = self._keys.groups_of(slot)
-        groups = self._keys.codes[cut.keys].groups_of(known, positions)
-        bit = -1 if slot.where is None else cut.predicates.index(slot.where)
-        word = rows.words[bit // SIGNATURE_BITS] if bit >= 0 else rows.panes
-        return rows.roll_up(groups, len(known), word, bit % SIGNATURE_BITS if bit >= 0 else -1, arrangement)
+    def roll(self, branch: Branch) -> Iterator[tuple[Twig, SlotRows]]:
+        """The rows of each slot of a branch: the first out of the cut's, finer before coarser."""
+        cut = self._cuts.cuts[branch.cut]
+        rows = self._cut_rows(branch.cut)
+        finest = self._keys.of_cut(cut.keys)
+        made: list[tuple[SlotRows, Arrangement, Groups, tuple[Expr, ...]]] = []
+        if branch.trunk is not None:
+            trunk = rows.select(branch.where, None, len(finest), branch.trunk)
+            made.append((trunk, branch.trunk, finest, cut.keys))
+        for twig in branch.twigs:
+            groups = self._keys.of_slot(twig.slot)
+            if twig.parent is None:
+                into = finest.into(groups, [cut.keys.index(k) for k in twig.slot.keys])
+                found = rows.select(branch.where, into, len(groups), twig.arrangement)
+            else:
+                parent, given, finer, keys = made[twig.parent]
+                into = finer.into(groups, [keys.index(k) for k in twig.slot.keys])
+                found = _roll_again(parent, given, into, len(groups), twig.arrangement)
+            made.append((found, twig.arrangement, groups, twig.slot.keys))
+            yield twig, found
 
     def _cut_rows(self, c: int) -> _CutRows:
         if c not in self._cut:
             table = self._table
             if len(self._cuts.cuts) > 1:
                 table = table.filter(pc.equal(table.column(SET), c))
-            self._cut[c] = _CutRows(self._cuts, c, table.combine_chunks(), self._keys)
+            self._cut[c] = _CutRows(self._cuts, c, table, self._keys)
         return self._cut[c]
 
 
@@ -101,35 +111,26 @@ class _CutRows:
     """The rows of one cut as arrays, by pane."""
 
     def __init__(self, cuts: Cuts, c: int, table: pa.Table, keys: KeySpace) -> None:
-        cut, names = cuts.cuts[c], all_keys(cuts)
+        self._cut, names = cuts.cuts[c], all_keys(cuts)
         order = np.argsort(np.asarray(table.column(PANE).to_numpy(), np.int64), kind="stable")
         table = table.take(pa.array(order)).combine_chunks()
-        self.panes: Ints = np.asarray(table.column(PANE).to_numpy(), np.int64)
-        self.words: list[Ints] = [np.asarray(table.column(w).to_numpy(), np.int64) for w in word_names(cuts, c)]
-        columns = [table.column(key_name(names.index(k))).combine_chunks() for k in cut.keys]
-        self._codes = keys.codes.setdefault(cut.keys, KeyCodes()).encode(columns, table.num_rows)
+        self._panes: Ints = np.asarray(table.column(PANE).to_numpy(), np.int64)
+        self._words: list[Ints] = [np.asarray(table.column(w).to_numpy(), np.int64) for w in word_names(cuts, c)]
+        columns = [table.column(key_name(names.index(k))).combine_chunks() for k in self._cut.keys]
+        self._groups = keys.of_cut(self._cut.keys).encode(columns, table.num_rows)
         self._ints = _matrix(cuts, table, "int_ops", _int_identity, np.int64)
         self._floats = _matrix(cuts, table, "float_ops", _float_identity, np.float64)
         self._places = _places(cuts)
-        size = table.num_rows
-        self._scratch = (np.empty(size, np.int64), np.empty(size, np.int64))
 
-    def roll_up(self, groups: Ints32, width: int, word: Ints, bit: int, arrangement: Arrangement) -> SlotRows:
-        size = self.panes.size
-        panes, found = np.empty(size, np.int64), np.empty(size, np.int32)
-        stamp, place = np.empty(width, np.int64), np.empty(width, np.int64)
-        rows, target = self._scratch
-        selected, written = roll_up(
-            self.panes, groups, self._codes, word, bit, stamp, place, rows, target, panes, found
-        )
-        ints, floats = self._columns(arrangement)
-        out, out_floats = np.empty((ints.size, written), np.int64), np.empty((floats.size, written))
-        layout = arrangement.layout
-        join_columns(
-            rows[:selected], target[:selected], ints, np.array(layout.int_ops, np.int64), self._ints, out,
-            floats, np.array(layout.float_ops, np.int64), self._floats, out_floats,
-        )  # fmt: skip
-        return SlotRows(panes[:written].copy(), found[:written].copy(), out, out_floats)
+    def select(self, where: Expr | None, into: Ints32 | None, width: int, arrangement: Arrangement) -> SlotRows:
+        """Rows the predicate selects, by pane and group; `into` maps the cut's groups to coarser ones."""
+        word, bit = self._panes, -1
+        if where is not None:
+            place = self._cut.predicates.index(where)
+            word, bit = self._words[place // SIGNATURE_BITS], place % SIGNATURE_BITS
+        groups = self._groups if into is None else into[self._groups]
+        rows = SlotRows(self._panes, groups, self._ints, self._floats)
+        return _roll(rows, word, bit, width, self._columns(arrangement), arrangement.layout)
 
     def _columns(self, arrangement: Arrangement) -> tuple[Ints, Ints]:
         """Where each column of the arrangement is; a missing measure is read from the empty column at the end."""
@@ -151,6 +152,37 @@ class _CutRows:
 
 
 _INT_EMPTY = _FLOAT_EMPTY = (ADD, MIN, MAX)
+
+
+def _roll_again(rows: SlotRows, given: Arrangement, into: Ints32, width: int, wanted: Arrangement) -> SlotRows:
+    """A coarser slot out of a finer one with the same predicate."""
+    ints, floats = places_in(wanted, given)
+    rows = SlotRows(rows.pane_us, into[rows.groups], rows.ints, rows.floats)
+    return _roll(rows, rows.pane_us, -1, width, (ints, floats), wanted.layout)
+
+
+def places_in(wanted: Arrangement, given: Arrangement) -> tuple[Ints, Ints]:
+    """Where the wanted columns are among the given ones."""
+    ints = [i for m in wanted.ints for i in range(given.ints[m].start, given.ints[m].stop)]
+    floats = [i for m in wanted.floats for i in range(given.floats[m].start, given.floats[m].stop)]
+    return np.array(ints, np.int64), np.array(floats, np.int64)
+
+
+def _roll(
+    rows: SlotRows, word: Ints, bit: int, width: int, columns: tuple[Ints, Ints], layout: Layout
+) -> SlotRows:
+    """Join rows by pane and group."""
+    size = rows.pane_us.size
+    panes, groups = np.empty(size, np.int64), np.empty(size, np.int32)
+    taken, target = np.empty(size, np.int64), np.empty(size, np.int64)
+    stamp, place = np.empty(width, np.int64), np.empty(width, np.int64)
+    selected, written = roll_up(rows.pane_us, rows.groups, word, bit, stamp, place, taken, target, panes, groups)
+    out, out_floats = np.empty((columns[0].size, written), np.int64), np.empty((columns[1].size, written))
+    join_columns(
+        taken[:selected], target[:selected], columns[0], np.array(layout.int_ops, np.int64), rows.ints, out,
+        columns[1], np.array(layout.float_ops, np.int64), rows.floats, out_floats,
+    )  # fmt: skip
+    return SlotRows(panes[:written].copy(), groups[:written].copy(), out, out_floats)
 
 
 def _places(cuts: Cuts) -> dict[Measure, tuple[int, int]]:

@@ -34,14 +34,14 @@ Flags = NDArray[np.uint8]
 
 @numba.njit(cache=True)
 def roll_up(
-    panes: Ints, groups: Ints32, codes: Ints32, word: Ints, bit: int, stamp: Ints, place: Ints,
+    panes: Ints, groups: Ints32, word: Ints, bit: int, stamp: Ints, place: Ints,
     rows: Ints, target: Ints, out_panes: Ints, out_groups: Ints32,
 ) -> tuple[int, int]:  # fmt: skip
     """Which row of the slot each selected row falls in; (selected rows, rows of the slot).
 
-    `panes` are in order; the group of a row is `groups[codes[row]]`; selected are rows whose `word` has `bit` (all of
-    them if bit < 0).  `stamp` and `place` are scratch, one entry a group; `rows` and `target` take the pairs, and
-    `out_panes`, `out_groups` the rows of the slot, by pane.
+    `panes` are in order; selected are rows whose `word` has `bit` (all of them if bit < 0).  `stamp` and `place` are
+    scratch, one entry a group; `rows` and `target` take the pairs, and `out_panes`, `out_groups` the rows of the slot,
+    by pane.
     """
     found = 0
     written = 0
@@ -54,7 +54,7 @@ def roll_up(
         if turn < 0 or panes[p] != last:
             turn += 1
             last = panes[p]
-        g = groups[codes[p]]
+        g = groups[p]
         if stamp[g] != turn:
             stamp[g] = turn
             place[g] = written

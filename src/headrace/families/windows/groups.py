@@ -1,7 +1,7 @@
 """Group keys as small numbers: a ring's columns are groups, and keys are only looked at when new.
 
-Rows of a round come grouped by the keys of a cut.  `KeyCodes` numbers the distinct keys of each cut,
-once; a slot that groups by fewer of them (`Groups`) maps those numbers to its own.
+Rows of a round come grouped by the keys of a cut; `Groups` numbers the distinct keys, once.  A slot that groups
+by fewer of them has `Groups` of its own, and a map from the finer numbers to the coarser ones.
 """
 
 from __future__ import annotations
@@ -18,69 +18,51 @@ KeyRow = tuple[object, ...]
 
 
 class Groups:
-    """The groups of one slot: key values ↔ dense ids, in order of appearance."""
-
-    def __init__(self) -> None:
-        self._ids: dict[KeyRow, int] = {}
-        self._arrays: list[pa.Array] | None = None
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    def id_of(self, key: KeyRow) -> int:
-        found = self._ids.get(key)
-        if found is None:
-            found = self._ids[key] = len(self._ids)
-            self._arrays = None
-        return found
-
-    def arrays(self, types: Sequence[pa.DataType]) -> list[pa.Array]:
-        """One array for each key, its values by group id."""
-        if self._arrays is None:
-            rows = list(self._ids)
-            self._arrays = [_from_raw([r[j] for r in rows], t) for j, t in enumerate(types)]
-        return self._arrays
-
-
-class KeyCodes:
-    """The distinct keys of one cut, numbered, and for each slot on it the group each of them falls in."""
+    """Distinct keys ↔ dense numbers, in order of appearance."""
 
     def __init__(self) -> None:
         self._ids: dict[KeyRow, int] = {}
         self._rows: list[KeyRow] = []
-        self._maps: dict[int, Ints32] = {}
+        self._maps: dict[int, tuple[Groups, Ints32]] = {}
+        self._arrays: list[pa.Array] | None = None
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def encode(self, columns: Sequence[pa.Array], rows: int) -> Ints32:
-        """The number of each row's key."""
-        if not columns:
-            self._number(())
-            return np.zeros(rows, np.int32)
-        inverse, uniques = distinct(columns)
-        numbers = np.fromiter((self._number(key) for key in uniques), np.int32, len(uniques))
-        return numbers[inverse]
-
-    def groups_of(self, groups: Groups, positions: Sequence[int]) -> Ints32:
-        """For each number so far, the slot's group; `positions` are the slot's keys among the cut's."""
-        known = self._maps.get(id(groups))
-        done = 0 if known is None else len(known)
-        if known is None or done < len(self._rows):
-            new = [groups.id_of(tuple(row[p] for p in positions)) for row in self._rows[done:]]
-            known = np.concatenate((np.zeros(0, np.int32) if known is None else known, np.array(new, np.int32)))
-            self._maps[id(groups)] = known
-        return known
-
-    def forget(self, groups: Groups) -> None:
-        self._maps.pop(id(groups), None)
-
-    def _number(self, key: KeyRow) -> int:
+    def number(self, key: KeyRow) -> int:
         found = self._ids.get(key)
         if found is None:
             found = self._ids[key] = len(self._rows)
             self._rows.append(key)
+            self._arrays = None
         return found
+
+    def encode(self, columns: Sequence[pa.Array], rows: int) -> Ints32:
+        """The number of each row's key."""
+        if not columns:
+            self.number(())
+            return np.zeros(rows, np.int32)
+        inverse, uniques = distinct(columns)
+        numbers = np.fromiter((self.number(key) for key in uniques), np.int32, len(uniques))
+        return numbers[inverse]
+
+    def into(self, coarser: Groups, positions: Sequence[int]) -> Ints32:
+        """For each number so far, the one in `coarser`, whose keys are ours at these positions."""
+        _, known = self._maps.get(id(coarser), (coarser, np.zeros(0, np.int32)))
+        if len(known) < len(self._rows):
+            new = [coarser.number(tuple([row[p] for p in positions])) for row in self._rows[len(known) :]]
+            known = np.concatenate((known, np.array(new, np.int32)))
+            self._maps[id(coarser)] = (coarser, known)  # holding it keeps its id its own
+        return known
+
+    def forget(self, coarser: Groups) -> None:
+        self._maps.pop(id(coarser), None)
+
+    def arrays(self, types: Sequence[pa.DataType]) -> list[pa.Array]:
+        """One array for each key, its values by number."""
+        if self._arrays is None:
+            self._arrays = [_from_raw([row[j] for row in self._rows], t) for j, t in enumerate(types)]
+        return self._arrays
 
 
 def distinct(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], list[KeyRow]]:

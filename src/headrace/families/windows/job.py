@@ -71,7 +71,7 @@ class WindowsWork:
             cuts = self._rings.cuts()
             text = aggregate_text(cuts, self._place.relation, batch.kind())
             try:
-                table = _collect(batch.frame, text)
+                table = _collect(batch.frame.coalesce(1) if batch.is_small else batch.frame, text)
             except PySparkException as error:
                 if not is_value_fault(error):
                     raise

@@ -9,7 +9,8 @@ int64.  Whether a group had any value is told by a count, never by the identity 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N, Floats, Ints
 from headrace.families.windows.vectors import ARROW, FinishError, Vector, to_arrow
-from headrace.sql.tree import Aggregate, Call, Expr, Literal
+from headrace.sql.tree import Aggregate, Call, Expr, Literal, remember_hash
 from headrace.values import DOUBLE, Type
 
 Column = NDArray[Any]
@@ -31,6 +32,10 @@ class Measure:
 
     kind: str
     arg: Expr | None
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remember_hash(self, (self.kind, self.arg))
 
 
 ROWS = Measure("rows", None)
@@ -68,6 +73,7 @@ def refusal(aggregate: Aggregate) -> str | None:
     return None if fits else f"{aggregate.op} of a {kind}"
 
 
+@lru_cache(maxsize=100_000)
 def measures_for(aggregate: Aggregate) -> tuple[Measure, ...]:
     """The measures this aggregate is finished from."""
     if not aggregate.args:

@@ -19,7 +19,7 @@ from headrace.families.windows.finish import Finish, compile_finish, supports
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Output, Query
-from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Literal, aggregates_of, columns_of
+from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Literal, aggregates_of, columns_of, remember_hash
 from headrace.values import VOID, Relation, Window
 
 SIGNATURE_BITS = 62
@@ -31,6 +31,10 @@ class Slot:
 
     where: Expr | None
     keys: tuple[Expr, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remember_hash(self, (self.where, self.keys))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +193,12 @@ class Cuts:
         return None
 
 
-def plan_cuts(rings: Iterable[RingPlan]) -> Cuts:
-    """The groupings all rings can be fed from, in an order that depends on the queries alone."""
+def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
+    """The groupings all rings can be fed from, in an order that depends on the queries alone.
+
+    United: one grouping by all keys.  Else one for each maximal group-by: more passes over the rows, but fewer
+    groups when keys have little to do with each other.  `Choice` finds out which is cheaper.
+    """
     predicates: dict[tuple[Expr, ...], dict[Expr, None]] = {}
     measures: dict[Measure, None] = {}
     pane_us = 0
@@ -202,7 +210,7 @@ def plan_cuts(rings: Iterable[RingPlan]) -> Cuts:
         pane_us = math.gcd(pane_us, ring.grain_us)
     groupings: list[tuple[dict[Expr, None], dict[Expr, None]]] = []
     for keys, wanted in sorted(predicates.items(), key=lambda item: _fineness(item[0]), reverse=True):
-        holder = next((g for g in groupings if _follows(keys, g[0])), None)
+        holder = next((g for g in groupings if united or _follows(keys, g[0])), None)
         if holder is None:
             groupings.append((dict.fromkeys(keys), dict(wanted)))
         else:
@@ -211,6 +219,32 @@ def plan_cuts(rings: Iterable[RingPlan]) -> Cuts:
     order = {p: i for i, p in enumerate(dict.fromkeys(p for _, wanted in groupings for p in wanted))}
     cuts = (Cut(tuple(keys), tuple(sorted(wanted, key=order.__getitem__))) for keys, wanted in groupings)
     return Cuts(pane_us, tuple(cuts), tuple(measures))
+
+
+CELL_ROWS = 8  # a group that Spark shuffles and sends costs about as much as reading and adding so many rows
+
+
+class Choice:
+    """United or apart: tried when it may pay, decided by what the aggregates of whole rounds left."""
+
+    ROWS_MIN = 10_000  # smaller rounds tell nothing
+
+    def __init__(self) -> None:
+        self.united = True
+        self._cost: dict[bool, float] = {}
+
+    def note(self, rows: int, cells: int, cuts: int, cuts_apart: int) -> bool:
+        """A round of so many rows left so many cells; whether the next is to be cut the other way."""
+        if rows < self.ROWS_MIN or cuts_apart == 1:
+            return False
+        self._cost[self.united] = cuts + CELL_ROWS * cells / rows
+        other = self._cost.get(not self.united)
+        # apart costs at least its passes; untried, it is worth a try only if those alone are cheaper
+        limit = cuts_apart if other is None and self.united else other
+        if limit is not None and limit < self._cost[self.united]:
+            self.united = not self.united
+            return True
+        return False
 
 
 def _fineness(keys: tuple[Expr, ...]) -> tuple[int, int]:

@@ -6,7 +6,7 @@ rebuilt from the log before the next round; nothing else notices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,10 +17,12 @@ from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import PlanError
-from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
+from headrace.families.windows.branches import Branch, Twig, plan_branches
+from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows, places_in
 from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.panes import PaneLog
 from headrace.families.windows.plan import (
+    Choice,
     Cuts,
     Program,
     Refusal,
@@ -39,8 +41,9 @@ from headrace.sql.emit import emit
 from headrace.values import US_PER_MS, Relation, Window
 
 ALWAYS = -(1 << 60)
-Picked = tuple[NDArray[np.intp], NDArray[np.intp]]
+Rolled = tuple[Twig, SlotRows]
 SELECTIVITIES_MAX = 32
+MEMORY_ROUNDS = 8
 MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Streaming was seen to cost on two cores
 
 
@@ -63,18 +66,8 @@ class Seat:
     windows: Windows = field(default_factory=Windows.none)
     programs: tuple[ProgramSeats, ...] = ()
     listed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Roll:
-    """A slot, the columns its rings want together, and its rings with where their own are among them."""
-
-    slot: Slot
-    arrangement: Arrangement
-    seats: tuple[tuple[Seat, Picked | None], ...]
-
-
-Rolled = tuple[Roll, SlotRows | None]
+    given: Arrangement | None = None
+    picked: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +88,11 @@ class Rings:
         self._seats: dict[RingKey, Seat] = {}
         self._since: dict[int, int] = {}
         self._cuts: Cuts | None = None
-        self._rolls: list[Roll] | None = None
+        self._cuts_apart: int | None = None
+        self._choice = Choice()
+        self._rounds = 0
+        self._branches: dict[int, tuple[Cuts, list[Branch]]] = {}
+        self._by_slot: dict[Slot, list[Seat]] = {}
         self.keys = KeySpace.empty()
         self.selectivity: dict[str, float] = {}
 
@@ -112,7 +109,7 @@ class Rings:
             assert not isinstance(asked, Refusal), asked
             self._since[query_id] = self._covered_from(asked)
             self._place(self._seating.add(query_id, asked), asked)
-            self._cuts = self._rolls = None
+            self._replanned()
 
     def unseat(self, ids: Iterable[int]) -> None:
         for query_id in ids:
@@ -125,7 +122,7 @@ class Rings:
                 del self._seats[key]
                 if not any(s.plan.slot == plan.slot for s in self._seats.values()):
                     self.keys.forget(plan.slot)
-            self._cuts = self._rolls = None
+            self._replanned()
 
     def shares(self) -> Mapping[int, Share]:
         return self._seating.shares
@@ -133,7 +130,7 @@ class Rings:
     def cuts(self) -> Cuts:
         """What Spark is to aggregate in the next round."""
         if self._cuts is None:
-            self._cuts = plan_cuts(self._seating.rings.values())
+            self._cuts = plan_cuts(self._seating.rings.values(), self._choice.united)
         return self._cuts
 
     def _place(self, plan: RingPlan, asked: Share) -> None:
@@ -158,16 +155,13 @@ class Rings:
 
     def take(self, cuts: Cuts, panes: pa.Table, round: Round) -> FileMark:
         """Log the round's panes and add them to the rings."""
-        if self._rolls is None:
-            self._rolls = self._plan_rolls()
-        rows = PaneRows(cuts, panes, self.keys)
-        rolled = [(roll, rows.slot(roll.slot, roll.arrangement)) for roll in self._rolls]
+        rolled = list(self._roll(PaneRows(cuts, panes, self.keys), self._branches_of(cuts)))
         self._rebuild(round, rolled)
-        for roll, found in rolled:
-            assert found is not None
-            for seat, columns in roll.seats:
-                _add(seat, found, columns, ALWAYS)
+        for twig, rows in rolled:
+            for seat in self._by_slot[twig.slot]:
+                _add(seat, rows, twig.arrangement, ALWAYS)
         self._note_selectivity(rolled, round)
+        self._choose_cuts(round.census.rows, panes.num_rows)
         self._check_memory()
         return self._log.append(round.id, round.newest_before_us, round.newest_us, cuts, panes)
 
@@ -202,38 +196,56 @@ class Rings:
 
     # -- rebuilding -----------------------------------------------------------------------------------
 
-    def _plan_rolls(self) -> list[Roll]:
-        """Slots, the columns any of their rings wants, and where each ring's are among them."""
-        by_slot: dict[Slot, list[Seat]] = {}
-        for seat in self._seats.values():
-            by_slot.setdefault(seat.plan.slot, []).append(seat)
-        rolls = []
-        for slot, seats in by_slot.items():
-            arrangement = arrange(tuple(dict.fromkeys(m for s in seats for m in s.arrangement.ints)))
-            rolls.append(Roll(slot, arrangement, tuple((s, _columns(s.arrangement, arrangement)) for s in seats)))
-        return rolls
+    def _branches_of(self, cuts: Cuts) -> list[Branch]:
+        """How rows of these cuts are rolled up for the rings there are; planned once for each."""
+        if id(cuts) not in self._branches:
+            if not self._by_slot:
+                for seat in self._seats.values():
+                    self._by_slot.setdefault(seat.plan.slot, []).append(seat)
+            wanted = {
+                slot: tuple(dict.fromkeys(m for s in seats for m in s.arrangement.ints))
+                for slot, seats in self._by_slot.items()
+            }
+            self._branches[id(cuts)] = (cuts, plan_branches(cuts, wanted))
+        return self._branches[id(cuts)][1]
+
+    def _choose_cuts(self, rows: int, cells: int) -> None:
+        """See whether one grouping by all keys or several are cheaper for these queries on these rows."""
+        assert self._cuts is not None
+        if self._cuts_apart is None:
+            self._cuts_apart = len(plan_cuts(self._seating.rings.values(), united=False).cuts)
+        if self._choice.note(rows, cells, len(self._cuts.cuts), self._cuts_apart):
+            self._cuts = None
+
+    def _replanned(self) -> None:
+        self._cuts = self._cuts_apart = None
+        self._rounds = 0
+        self._branches.clear()
+        self._by_slot.clear()
+
+    def _roll(self, rows: PaneRows, branches: Iterable[Branch]) -> Iterator[Rolled]:
+        for branch in branches:
+            yield from rows.roll(branch)
 
     def _rebuild(self, round: Round, rolled: Sequence[Rolled]) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
-        missing = [(roll, seat, found) for roll, found in rolled for seat, _ in roll.seats if seat.ring is None]
+        missing = [(seat, rows) for twig, rows in rolled for seat in self._by_slot[twig.slot] if seat.ring is None]
         if not missing:
             return
         before, after = round.watermark_before_us, round.watermark_us
-        for _, seat, found in missing:
-            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, _first_pane(seat, before, after, found))
+        for seat, rows in missing:
+            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, _first_pane(seat, before, after, rows))
         if before is None:
             return
-        new = {id(seat) for _, seat, _ in missing}
-        rolls = list({id(roll): roll for roll, _, _ in missing}.values())
+        new = {id(seat) for seat, _ in missing}
+        slots = {seat.plan.slot for seat, _ in missing}
         for entry, table in self._log.replay():
-            rows = PaneRows(entry.cuts, table, self.keys)
-            for roll in rolls:
-                fitting = [(s, c) for s, c in roll.seats if id(s) in new and s.plan.grain_us % entry.cuts.pane_us == 0]
-                old = rows.slot(roll.slot, roll.arrangement) if fitting else None
-                for seat, columns in fitting if old is not None else ():
-                    assert old is not None and seat.ring is not None
-                    _add(seat, old, columns, seat.ring.next_pane)
-        for _, seat, _ in missing:
+            branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
+            for twig, old in self._roll(PaneRows(entry.cuts, table, self.keys), branches):
+                for seat in self._by_slot[twig.slot]:
+                    if id(seat) in new and seat.ring is not None and seat.plan.grain_us % entry.cuts.pane_us == 0:
+                        _add(seat, old, twig.arrangement, seat.ring.next_pane)
+        for seat, _ in missing:
             assert seat.ring is not None
             seat.ring.close(before // seat.plan.grain_us - 1, Windows.none())
 
@@ -260,13 +272,17 @@ class Rings:
     def _note_selectivity(self, rolled: Sequence[Rolled], round: Round) -> None:
         """The share of the counted rows each predicate selects (the first ones; statistics are bounded)."""
         counted = round.census.rows - round.census.late - round.census.no_time - round.census.bad
-        with_where = [(r.slot.where, found) for r, found in rolled if r.slot.where is not None and found is not None]
+        rows = {w: r for t, r in rolled if (w := t.slot.where) is not None} if counted else {}
         self.selectivity = {
-            emit(where): float(f"{int(found.ints[0].sum()) / counted:.4g}")
-            for where, found in with_where[:SELECTIVITIES_MAX] if counted
+            emit(where): float(f"{int(r.ints[0].sum()) / counted:.4g}")
+            for where, r in list(rows.items())[:SELECTIVITIES_MAX]
         }
 
     def _check_memory(self) -> None:
+        """Rings grow with groups, slowly: every few rounds is often enough."""
+        self._rounds += 1
+        if self._rounds % MEMORY_ROUNDS != 1:
+            return
         used = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None)
         if used > self._config.ring_bytes_max:
             raise PlanError(
@@ -277,33 +293,27 @@ class Rings:
             )
 
 
-def _first_pane(seat: Seat, before: int | None, after: int | None, found: SlotRows | None) -> int:
+def _first_pane(seat: Seat, before: int | None, after: int | None, rows: SlotRows) -> int:
     """The oldest pane that can still matter."""
     grain = seat.plan.grain_us
     if before is not None:
         return before // grain - seat.plan.length
-    oldest = [int(found.pane_us[0]) // grain] if found is not None and found.pane_us.size else []
+    oldest = [int(rows.pane_us[0]) // grain] if rows.pane_us.size else []
     return min([*oldest, *([] if after is None else [after // grain])], default=0)
 
 
-def _add(seat: Seat, rows: SlotRows, columns: Picked | None, oldest: int) -> None:
+def _add(seat: Seat, rows: SlotRows, given: Arrangement, oldest: int) -> None:
     """Rows of the slot, with the columns of this ring, from pane `oldest` on."""
     assert seat.ring is not None
+    if seat.given is not given:
+        same = list(seat.arrangement.ints) == list(given.ints)
+        seat.given, seat.picked = given, None if same else places_in(seat.arrangement, given)
     panes = rows.pane_us // seat.plan.grain_us
     ints, floats = rows.ints, rows.floats
-    if columns is not None:
-        ints, floats = ints[columns[0]], floats[columns[1]]
+    if seat.picked is not None:
+        ints, floats = ints[seat.picked[0]], floats[seat.picked[1]]
     if oldest > ALWAYS:
         start = int(np.searchsorted(panes, oldest))
         seat.ring.add(panes[start:], rows.groups[start:], ints[:, start:], floats[:, start:])
     else:
         seat.ring.add(panes, rows.groups, ints, floats)
-
-
-def _columns(wanted: Arrangement, given: Arrangement) -> Picked | None:
-    """Where the wanted columns are among the given ones; None when they are the same."""
-    if list(wanted.ints) == list(given.ints):
-        return None
-    ints = [i for m in wanted.ints for i in range(given.ints[m].start, given.ints[m].stop)]
-    floats = [i for m in wanted.floats for i in range(given.floats[m].start, given.floats[m].stop)]
-    return np.array(ints, np.intp), np.array(floats, np.intp)

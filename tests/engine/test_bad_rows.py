@@ -1,0 +1,199 @@
+"""Rows, files and folders that do not fit: dead letters or a clear stop, nothing committed lost, and a way on."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import headrace
+from headrace.config import Config
+from headrace.disk import Bytes, Disk
+from headrace.errors import HeadraceError, SourceError
+from tests.engine.race import DDL, Race, rows_of, said
+from tests.streams import FIRST_FILE_S
+
+W = "window(ts, '10 seconds')"
+QUERIES = {
+    "shared": f"SELECT k, sum(n) AS t, window.end AS we FROM s GROUP BY k, {W}",
+    "plain": f"SELECT count(DISTINCT k) AS c, window.end AS we FROM s GROUP BY {W}",
+}
+COUNTS = {"counts": f"SELECT count(*) AS c, sum(n) AS t FROM s GROUP BY {W}", "each": "SELECT k, n FROM s"}
+
+
+def text_stream(spark: SparkSession, folder: Path, source: str, config: Config | None = None) -> headrace.Engine:
+    eng = headrace.Engine(folder / "race", spark=spark, config=config)
+    eng.create_stream("s", source, schema="k STRING, n INT, ts TIMESTAMP", time="ts")
+    eng.add_many(COUNTS)
+    return eng
+
+
+def dead_letters(eng: headrace.Engine) -> list[dict[str, object]]:
+    folder = eng.home.root / eng.home.stream_folder("s") / "dead"
+    return [json.loads(line) for path in sorted(folder.iterdir()) for line in path.read_text().splitlines()]
+
+
+def test_json_rows_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> None:
+    good = [{"k": "a", "n": i, "ts": f"2024-01-01T00:00:0{i}Z"} for i in range(5)] + [
+        {"k": "b", "n": None, "ts": "2024-01-01T00:00:15Z"}]
+    bad = ['{"k": "a", "n": "many", "ts": "2024-01-01T00:00:01Z"}', '{"k": "a", ', "[1, 2]", "not json",
+           '{"k": "a", "n": 1, "ts": "yesterday"}', '{"k": "a", "n": 99999999999, "ts": "2024-01-01T00:00:01Z"}']
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "0.json").write_text("\n".join([*map(json.dumps, good[:3]), *bad, *map(json.dumps, good[3:])]))
+    eng = text_stream(spark, tmp_path, f"json:{source}", Config.of(dead_letter_rows_max=5))
+    eng.run()
+    assert eng.results("counts").select(["c", "t"]).to_pylist() == [{"c": 5, "t": 10}]
+    assert sorted(eng.results("each").column("n").to_pylist(), key=str) == [0, 1, 2, 3, 4, None]
+    letters = dead_letters(eng)
+    assert {x["row"] for x in letters if "row" in x} < set(bad)
+    assert {x["reason"] for x in letters} == {"does not fit the schema", "dead_letter_rows_max"}
+    assert [x["left_out"] for x in letters if "left_out" in x] == [1]
+    (stats,) = eng.statistics()
+    assert (stats.rows, stats.bad, stats.late) == (12, 6, 0)
+
+
+def test_csv_rows_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "0.csv").write_text("k;n;ts\na;1;2024-01-01 00:00:01\na;x;2024-01-01 00:00:02\na;2\n"
+                                  "b;3;2024-01-01 00:00:03;more\n;;2024-01-01 00:00:04\nb;4;2024-01-01 00:00:12\n")
+    eng = text_stream(spark, tmp_path, f"csv:{source}?header=true&sep=%3B")
+    eng.run()
+    assert eng.results("counts").select(["c", "t"]).to_pylist() == [{"c": 2, "t": 1}]
+    assert [x["row"] for x in dead_letters(eng)] == ["a;x;2024-01-01 00:00:02", "a;2", "b;3;2024-01-01 00:00:03;more"]
+    assert [s.bad for s in eng.statistics()] == [3]
+
+
+def test_env_is_plain_text(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path)
+    race.eng.add("SELECT '${env:HOME}' AS a, '${spark.app.name}' AS b, concat('$', '{env:HOME}') AS c FROM s", name="q")
+    race.eng.add(f"SELECT max(k = '${{env:HOME}}') AS a FROM s GROUP BY {W}", name="shared")
+    race.feed(rows_of(0, 11))
+    race.eng.run()
+    assert race.answers("q")[0] == {"a": "${env:HOME}", "b": "${spark.app.name}", "c": "${env:HOME}"}
+    assert race.answers("shared")[0]["a"] is False
+
+
+def other_types(path: Path) -> None:
+    pq.write_table(pa.table({"k": ["a"], "n": ["many"], "x": [1.0], "big": [1], "ts": [1]}), path)
+
+
+def not_parquet(path: Path) -> None:
+    path.write_bytes(b"PAR1 this is not it")
+
+
+@pytest.mark.parametrize("spoil", [other_types, not_parquet])
+@pytest.mark.parametrize("way_out", ["mend", "take away"])
+def test_a_file_that_cannot_be_read(
+    spark: SparkSession, tmp_path: Path, spoil: Callable[[Path], None], way_out: str
+) -> None:
+    race = Race(spark, tmp_path)
+    race.eng.add_many(QUERIES)
+    race.feed(rows_of(0, 20))
+    race.eng.run()
+    bad = race.src / "bad.parquet"
+    spoil(bad)
+    os.utime(bad, (FIRST_FILE_S + 10, FIRST_FILE_S + 10))
+    before = {name: race.eng.results(name) for name in QUERIES}
+    for _ in range(2):  # nothing changes by trying again
+        with pytest.raises(SourceError) as found:
+            race.eng.run()
+        said(found.value, "SOURCE_UNREADABLE", "bad.parquet", "take it away")
+        assert {race.state(name)[0] for name in QUERIES} == {"live"}
+        assert all(race.eng.results(name).equals(before[name]) for name in QUERIES)
+    bad.unlink()
+    if way_out == "mend":
+        race.feed(rows_of(20, 20))
+        (race.src / "000001.parquet").rename(bad)
+    race.feed(rows_of(40, 20))
+    race.eng.run()
+    race.check(*QUERIES)
+
+
+def test_a_source_folder_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:
+    """The other streams are read all the same."""
+    race = Race(spark, tmp_path)
+    race.eng.create_stream("gone", f"parquet:{tmp_path / 'gone'}", schema=DDL, time="ts")
+    race.eng.add("SELECT k FROM gone", name="a_gone")
+    race.eng.add_many(QUERIES)
+    race.feed(rows_of(0, 20))
+    with pytest.raises(SourceError) as found:
+        race.eng.run()
+    said(found.value, "SOURCE_GONE", "gone", "make the folder")
+    race.check(*QUERIES)
+    (tmp_path / "gone").mkdir()
+    race.eng.run()
+
+
+def test_a_source_folder_that_vanishes(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path)
+    race.eng.add_many(QUERIES)
+    race.feed(rows_of(0, 20))
+    race.eng.run()
+    shutil.move(race.src, tmp_path / "away")
+    with pytest.raises(SourceError) as found:
+        race.eng.run()
+    said(found.value, "SOURCE_GONE", str(race.src), "put it back")
+    race.check(*QUERIES)
+    shutil.move(tmp_path / "away", race.src)
+    race.feed(rows_of(20, 20))
+    race.eng.run()
+    race.check(*QUERIES)
+
+
+def test_a_source_folder_that_vanishes_while_running(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path)
+    race.eng.add_many(QUERIES)
+    race.feed(rows_of(0, 20))
+    race.eng.start()
+    answer = next(iter(race.eng.watch("shared")))
+    shutil.move(race.src, tmp_path / "away")
+    assert all(a.seq > answer.seq for a in race.eng.watch("shared", since=answer.seq))  # ends: the engine has failed
+    assert not race.eng.is_running
+    with pytest.raises(SourceError) as found:
+        race.eng.stop()
+    said(found.value, "SOURCE_GONE", str(race.src))
+    shutil.move(tmp_path / "away", race.src)
+    race.feed(rows_of(20, 20))
+    race.eng.run()
+    race.check(*QUERIES)
+
+
+@pytest.mark.parametrize("place", ["/panes/", "/answers/", "/rounds/"])
+def test_a_full_disk(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    race = Race(spark, tmp_path)
+    race.eng.add_many(QUERIES)
+    race.feed(rows_of(0, 20))
+    race.eng.run()
+    race.feed(rows_of(20, 20), rows_of(40, 20))
+    write = Disk.write
+
+    def fill_up(disk: Disk, path: str, data: Bytes) -> None:
+        def full(path: str, data: Bytes) -> None:
+            (disk.root / path).write_bytes(bytes(data[: len(data) // 2]))
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        if place not in path:
+            write(disk, path, data)
+            return
+        with disk._guard("write", path):
+            full(path, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Disk, "write", fill_up)
+        with pytest.raises(HeadraceError) as found:
+            race.eng.run()
+        said(found.value, "DISK_FULL", "free space")
+        assert {race.state(name)[0] for name in QUERIES} == {"live"}
+    race.open()
+    race.eng.run()
+    race.check(*QUERIES)
