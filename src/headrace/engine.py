@@ -157,11 +157,13 @@ class Engine:
 
     def stop(self) -> None:
         """Stop after the round under way; raises what made a stream fail meanwhile, if anything did."""
-        if self._supervisor is not None:
-            self._stopping.set()
-            self._supervisor.join()
-            self._supervisor = None
-        self._end()
+        try:
+            if self._supervisor is not None:
+                self._stopping.set()
+                self._supervisor.join()
+            self._end()
+        finally:
+            self._supervisor = None  # only now: who watches has seen the last round
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -292,15 +294,25 @@ class Engine:
         while not self._stopping.wait(POLL_S):
             try:
                 self.catalog.refresh()
-                for relation in self._busy_relations():
-                    pipeline = self._pipelines.get(relation.name)
-                    if pipeline is None or (not pipeline.is_running and pipeline.failure() is None):
-                        self._begin(relation, drain=False)
             except HeadraceError as error:
                 self._failure = self._failure or error
+            for relation in self._busy_relations():
+                try:
+                    self._look_after(relation)
+                except HeadraceError as error:  # the other streams go on
+                    self._failure = self._failure or error
             self._failure = self._failure or next(
                 (e for p in list(self._pipelines.values()) if (e := p.failure()) is not None), None
             )
+
+    def _look_after(self, relation: Relation) -> None:
+        from headrace.runtime.sources import check_there
+
+        pipeline = self._pipelines.get(relation.name)
+        if pipeline is None or (not pipeline.is_running and pipeline.failure() is None):
+            self._begin(relation, drain=False)
+        else:
+            check_there(relation)  # Spark takes a folder that has vanished for an empty one
 
     def _end(self) -> None:
         for pipeline in self._pipelines.values():
