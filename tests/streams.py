@@ -84,8 +84,9 @@ def _sort_key(value: Any) -> tuple[int, Any]:
 
 
 def same_rows(ours: Sequence[tuple[Any, ...]], theirs: Sequence[tuple[Any, ...]]) -> bool:
+    pairs = zip(ours, theirs, strict=False)
     return len(ours) == len(theirs) and all(
-        len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True)) for a, b in zip(ours, theirs, strict=True)
+        len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True)) for a, b in pairs
     )
 
 

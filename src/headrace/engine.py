@@ -126,13 +126,14 @@ class Engine:
         self.home.hold()
         try:
             self._check_catalog()
-            errors, started = [], []
+            errors: list[HeadraceError] = []
+            started: list[Pipeline] = []
             for relation in self._busy_relations():
                 try:
                     started.append(self._begin(relation, drain=True))
                 except HeadraceError as error:  # the other streams are read all the same
                     errors.append(error)
-            errors += [error for pipeline in started if (error := _join(pipeline)) is not None]
+            errors += [failed for pipeline in started if (failed := _join(pipeline)) is not None]
             if errors:
                 raise errors[0]
         finally:

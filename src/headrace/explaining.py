@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.catalog.catalog import Catalog, Registered
-from headrace.families.plain.plan import explain_plain, way_of
+from headrace.families.plain.plan import explain_plain, how
 from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of, span
 from headrace.families.windows.plan import Refusal, share
 from headrace.runtime.ledger import Manifest
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.runtime.family import Family
 
 WINDOWS, PLAIN = "windows", "plain"
+_AGAIN = "to try again, drop it, mend it and add it"
 
 
 def families() -> tuple[Family, ...]:
@@ -39,20 +40,24 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Mapping[str, M
     lines = [f"query {query.name}", f"  sql:      {' '.join(query.sql.split())}", f"  over:     {_relation(relation)}"]
     if registered.quarantine:
         lines.append(f"  state:    quarantined: {registered.quarantine}")
+        lines.append(f"  next:     {_AGAIN}")
+    runs = "ran:" if registered.quarantine else "runs:"
     if family == WINDOWS:
-        lines.append("  runs:     shared windows")
+        lines.append(f"  {runs:<9} shared windows")
         lines += explain_window_query(registered.id, seating_of(_of(_live(catalog, relation, registered)), relation))
     else:
-        lines.append(f"  runs:     plain Spark, because {reason}")
-        lines.append(f"  how:      {way_of(query, relation).value}")
-        lines.append("  cost:     one Spark job of its own a round, over the same rows")
+        lines.append(f"  {runs:<9} plain Spark, because {reason}")
+        lines.append(f"  how:      {how(query, relation)}")
+        lines.append("  cost:     a Spark job of its own each round, over rows that are read once for all queries")
+        lines.append("  unshared: the same, and the source read once more")
     lines += _measured(rounds.get(relation.name))
     return "\n".join(lines)
 
 
 def explain_all(catalog: Catalog, rounds: Mapping[str, Manifest | None]) -> str:
     total = len(catalog.queries)
-    lines = [f"catalog version {catalog.version}: {len(catalog.relations)} relations, {total:,} queries"]
+    relations = _many(len(catalog.relations), "stream or table", "streams and tables")
+    lines = [f"catalog version {catalog.version}: {relations}, {_many(total, 'query', 'queries')}"]
     for relation in catalog.relations.values():
         lines += ["", *_explain_relation(relation, catalog, rounds.get(relation.name))]
     return "\n".join(lines)
@@ -67,7 +72,9 @@ def _explain_relation(relation: Relation, catalog: Catalog, newest: Manifest | N
     lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation))]
     lines += [f"  {line}" for line in explain_plain(plain, relation)]
     out = [r for r in catalog.queries.values() if r.query.source == relation.name and r.quarantine]
-    lines += [f"  quarantined: {r.name}: {r.quarantine}" for r in out]
+    if out:
+        lines.append(f"  quarantined: {_many(len(out), 'query', 'queries')}; {_AGAIN}")
+        lines += [f"    {r.name}: {r.quarantine}" for r in out]
     if not live:
         lines.append("  no live query: it is not read")
     return lines + _measured(newest)
@@ -96,5 +103,9 @@ def _measured(newest: Manifest | None) -> list[str]:
     stages = ", ".join(f"{k} {v:.3f}" for k, v in seconds.items() if k != "total")
     return [
         f"  measured: round {newest.round_id}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
-        f"{seconds['total']:.3f} s ({stages}); unshared at least {stats['unshared_s']:.1f} s"
+        f"{seconds['total']:.3f} s ({stages}); unshared, at least {stats['unshared_s']:.1f} s"
     ]
+
+
+def _many(count: int, one: str, more: str) -> str:
+    return f"{count:,} {one if count == 1 else more}"

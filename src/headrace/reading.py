@@ -51,8 +51,14 @@ def arrow_type(kind: Type) -> pa.DataType:
     if kind.name == "decimal":
         return pa.decimal128(kind.precision, kind.scale)
     if kind.name.startswith("array<"):
-        return pa.list_(arrow_type(Type(kind.name[6:-1])))
+        return pa.list_(arrow_type(_atomic(kind.name[6:-1])))
     return _ARROW.get(kind.name, pa.string())
+
+
+def _atomic(text: str) -> Type:
+    """The type that is written so: an element of an array."""
+    name, _, numbers = text.partition("(")
+    return Type(name, *map(int, numbers.rstrip(")").split(","))) if numbers else Type(name)
 
 
 def empty_answer(query: Query) -> pa.Table:

@@ -45,13 +45,17 @@ SCHEMA = pa.schema([*((n, t) for n, (_, t, _) in FIELDS.items()), ("ts", pa.time
 PREDICATES = [
     "n > 0", "n > 10", "x > 0.5", "x <= 100", "k = 'a'", "k IN ('a', 'b')", "k LIKE '%a%'", "side = 'buy' AND n >= -5",
     "flag", "NOT flag", "x IS NULL", "n BETWEEN -10 AND 10", "n % 3 = 0", "x * 2 + n > 3", "k <> 'a' OR flag",
-    "CASE WHEN flag THEN n > 0 ELSE x > 0 END", "day > DATE '2020-01-02'", "coalesce(n, 0) <> 0", "n <> 0 AND 10 / n > 1",
+    "CASE WHEN flag THEN n > 0 ELSE x > 0 END", "day > DATE '2020-01-02'", "coalesce(n, 0) <> 0",
+    "n <> 0 AND 10 / n > 1",
     "big > 1000", "dec > 1.5", "length(k) = 1", "n NOT IN (1, 2, 3)", "f < 2", "upper(side) = 'SELL'",
 ]
-KEYS = ["k", "side", "flag", "n % 4", "upper(k)", "day", "n", "CASE WHEN n > 0 THEN 'up' ELSE 'down' END", "f", "dec", "x"]
+KEYS = [
+    "k", "side", "flag", "n % 4", "upper(k)", "day", "n", "CASE WHEN n > 0 THEN 'up' ELSE 'down' END", "f", "dec", "x",
+]
 AGGREGATES = [
-    "count(*)", "count(x)", "count(k)", "sum(n)", "sum(x)", "sum(big)", "sum(f)", "avg(x)", "avg(n)", "min(x)", "max(x)",
-    "min(n)", "max(n)", "min(day)", "max(at)", "min(f)", "max(flag)", "stddev(x)", "stddev_pop(n)", "variance(n)",
+    "count(*)", "count(x)", "count(k)", "sum(n)", "sum(x)", "sum(big)", "sum(f)", "avg(x)", "avg(n)", "min(x)",
+    "max(x)", "min(n)", "max(n)", "min(day)", "max(at)", "min(f)", "max(flag)", "stddev(x)", "stddev_pop(n)",
+    "variance(n)",
     "var_pop(f)", "avg(x) * 2 + 1", "sum(n) + count(*)", "max(n) - min(n)", "sum(x) / count(*)", "sum(n * 2)",
     "avg(CASE WHEN flag THEN x END)", "CASE WHEN count(x) > 1 THEN avg(x) ELSE -1 END", "count(*) FILTER (WHERE flag)",
     "sum(if(n > 0, n, 0))", "coalesce(sum(x), 0)", "avg(dec)", "sum(dec)", "count(DISTINCT k)", "min(k)",

@@ -6,7 +6,8 @@ to Parquet.  Which of the queries the peer runs matters, since plain Spark expan
 a tumbling one, the cheapest kind, and one of median overlap; the targets are held against the cheaper one.
 
 Rows a second are those of whole cycles, from the end of one round to the end of the next, Spark's own
-bookkeeping included; the first WARM_ROUNDS of each drain, in which the JVM compiles, are left out for both.
+bookkeeping included.  A JVM compiles what it runs while it runs it, so every contestant first drains WARM_FILES
+files unmeasured, and of the measured drain the first WARM_ROUNDS rounds are left out, for all alike.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ ROWS_PER_SECOND = 50_000
 SECONDS_PER_FILE = 4
 ROWS = ROWS_PER_SECOND * SECONDS_PER_FILE
 FILES = {True: 14, False: 44}
-WARM_ROUNDS = 4
+WARM_FILES = 10
+WARM_ROUNDS = 3
 SIZES = (1_000, 10_000)
 WANTED = {1_000: 0.9, 10_000: 0.7}
 ROUND_S_MAX, PLAN_MS_MAX = 1.0, 50.0
@@ -79,8 +81,10 @@ def run(quick: bool, tell: Tell) -> Report:
         with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as made:
             bench = Bench(spark, Path(made), tell)
             bench.prepare(files)
-            peers = {kind: bench.peer(kind, sql) for kind, sql in choose_peers(texts).items()}
-            ours = {size: bench.ours(dict(list(texts.items())[:size]), files) for size in SIZES}
+            chosen = choose_peers(texts)
+            sized = {size: dict(list(texts.items())[:size]) for size in SIZES}
+            bench.drain(chosen, sized, WARM_FILES)
+            peers, ours = bench.drain(chosen, sized, files)
     finally:
         spark.stop()
     title = f"{files - WARM_ROUNDS} rounds of {ROWS:,} rows, {os.cpu_count()} cores"
@@ -105,15 +109,31 @@ class Bench:
         start_us = market.START_US + number * SECONDS_PER_FILE * US_PER_S
         return self._market.trades(start_us, SECONDS_PER_FILE, ROWS_PER_SECOND)
 
-    def peer(self, kind: str, sql: str) -> Drain:
+    def drain(
+        self, chosen: dict[str, str], sized: dict[int, dict[str, str]], files: int
+    ) -> tuple[dict[str, Drain], dict[int, Drain]]:
+        """Every contestant over the same files."""
+        peers = {kind: self.peer(kind, sql, files) for kind, sql in chosen.items()}
+        return peers, {size: self.ours(queries, files) for size, queries in sized.items()}
+
+    def _linked(self, name: str, files: int) -> Path:
+        """A source folder of its own with the first files: a contestant reads nothing but these."""
+        source = self._folder / name / "trades"
+        source.mkdir(parents=True)
+        for path in sorted((self._folder / "trades").glob("*.parquet"))[:files]:
+            os.link(path, source / path.name)
+        return source
+
+    def peer(self, kind: str, sql: str, files: int) -> Drain:
         """Plain Structured Streaming, one query."""
-        self._tell(f"plain Spark, one query ({kind}): {sql}")
+        self._tell(f"plain Spark, one query ({kind}), {files} files: {sql}")
+        folder = self._folder / f"peer-{_slug(kind)}-{files}"
+        source = self._linked(folder.name, files)
         session = self._spark.newSession()
         session.conf.set("spark.sql.streaming.numRecentProgressUpdates", 10_000)
         stream = session.readStream.schema(market.SCHEMA).option("maxFilesPerTrigger", 1)
-        frame = stream.parquet(str(self._folder / "trades")).withWatermark(market.TIME, market.LATE)
+        frame = stream.parquet(str(source)).withWatermark(market.TIME, market.LATE)
         frame.createOrReplaceTempView("trades")
-        folder = self._folder / f"peer-{kind}"
         writer = session.sql(sql).writeStream.outputMode("append").format("parquet")
         writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
         query = writer.start(str(folder / "out"))
@@ -125,12 +145,10 @@ class Bench:
 
     def ours(self, queries: dict[str, str], files: int) -> Drain:
         """All queries in one engine; then one more query and one more file."""
-        self._tell(f"Headrace, {len(queries):,} queries")
-        source = self._folder / f"ours-{len(queries)}-trades"
-        source.mkdir()
-        for path in sorted((self._folder / "trades").glob("*.parquet")):
-            os.link(path, source / path.name)
-        with Engine(self._folder / f"ours-{len(queries)}", spark=self._spark) as engine:
+        self._tell(f"Headrace, {len(queries):,} queries, {files} files")
+        folder = self._folder / f"ours-{len(queries)}-{files}"
+        source = self._linked(folder.name, files)
+        with Engine(folder / "race", spark=self._spark) as engine:
             engine.create_stream("trades", f"parquet:{source}?maxFilesPerTrigger=1", schema=market.SCHEMA,
                                  time=market.TIME, late=market.LATE)
             engine.add_many(queries)

@@ -27,6 +27,7 @@ from headrace.runtime.family import Batch, Family, Outcome, Place, Round, Work
 from headrace.runtime.faults import UNREADABLE, explain_failure
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, mark_of
+from headrace.runtime.session import settle_session
 from headrace.runtime.sources import FILES, open_source, parse_source
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
 from headrace.runtime.statistics import Census, RoundStats, Stopwatch
@@ -62,6 +63,7 @@ class Pipeline:
         self._stopped = False
         self._version = 0
         self._secured = 0
+        self._is_foreign = False
         self._query: StreamingQuery | None = None
         self.error: HeadraceError | None = None
         self.recent: deque[RoundStats] = deque(maxlen=RECENT_ROUNDS)
@@ -93,6 +95,7 @@ class Pipeline:
         elif self._config.trigger_ms:
             writer = writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds")
         self._ended_s = None
+        self._is_foreign = frame is not None
         try:
             self._query = writer.start()
         except PySparkException as error:
@@ -127,7 +130,8 @@ class Pipeline:
 
     def _give_back(self) -> None:
         """A file that could not be read may be mended or taken away: only the open round knows of it."""
-        if self.error is not None and self.error.code == UNREADABLE and parse_source(self.relation.source).kind in FILES:
+        of_files = parse_source(self.relation.source).kind in FILES
+        if of_files and self.error is not None and self.error.code == UNREADABLE:
             self._logs.forget(self.ledger.newest)
 
     def failure(self) -> HeadraceError | None:
@@ -172,6 +176,9 @@ class Pipeline:
         inputs = stat_inputs(source.files)
         known = bool(inputs) and all(size >= 0 for _, size, _ in inputs)
         is_small = known and sum(size for _, size, _ in inputs) <= self._config.one_task_bytes_max
+        if self._is_foreign:  # the stream's own copy of the session of whoever made the DataFrame
+            settle_session(frame.sparkSession, self._config)
+            self._is_foreign = False
         round, outcome = self._answer(frame, round_id, is_small, watch)
         if outcome.faults:
             self._catalog.quarantine(outcome.faults)
@@ -243,12 +250,13 @@ class Pipeline:
                 self._secured = self._version
             self._home.check_held()
             stats = self._stats(round, outcome, queries, watch)
-            first = max(0, round.id + 1 - self._config.manifests_kept)
-            previous = self.ledger.newest.keep if self.ledger.newest else {}
+            keep = {**(self.ledger.newest.keep if self.ledger.newest else {}), **outcome.keep}
+            # what a family still needs it restores by its manifests, and by the one before: what came up to there
+            first = max(0, min([round.id + 1 - self._config.manifests_kept, *(k - 1 for k in keep.values())]))
             catalog = (self._version, self._catalog.mark(self._version))
             self.ledger.commit(Manifest(
                 round.id, source.checkpoint_id, self._home.epoch, *catalog, first, round.newest_us, source.offsets,
-                source.chain, inputs, tuple(files), {**previous, **outcome.keep}, asdict(stats),
+                source.chain, inputs, tuple(files), keep, asdict(stats),
             ))
         self._sweep(first)
         self.recent.append(replace(stats, seconds=watch.total()))

@@ -62,10 +62,15 @@ def make_session(config: Config, packages: Sequence[str] = ()) -> SparkSession:
 def borrow_session(spark: SparkSession, config: Config) -> SparkSession:
     """A session of our own on the caller's Spark: their settings stay as they are."""
     session = spark.newSession()
+    settle_session(session, config)
+    return session
+
+
+def settle_session(session: SparkSession, config: Config) -> None:
+    """What answers depend on: types, time zone, ANSI mode."""
     for key, value in _SESSION.items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.shuffle.partitions", str(config.shuffle_partitions))
-    return session
 
 
 def check_java() -> None:

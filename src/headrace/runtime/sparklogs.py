@@ -109,7 +109,7 @@ class SparkLogs:
                 self._remove(name)
 
     def forget(self, newest: Manifest | None) -> None:
-        """Take away Spark's plan of the round that is not committed: nothing of it counts, its files are listed anew."""
+        """Take away Spark's plan of the round that is not committed: its files will be listed anew."""
         end = -1 if newest is None else _log_offset(newest.offsets)
         done = -1 if newest is None else newest.round_id
         for round_id in self._ids("offsets"):

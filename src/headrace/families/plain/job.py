@@ -68,6 +68,7 @@ class PlainWork:
     def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
         outcome = Outcome()
         if not self.reads_rows:
+            self._let_go(round, outcome)
             return outcome
         with watch.stage("plain"):
             disk, folder = self._place.disk, plain_folder(self._place.folder, round.id)

@@ -30,6 +30,13 @@ def way_of(query: Query, relation: Relation) -> Way:
     return Way.CURRENT if query.window is None else Way.WINDOW
 
 
+def how(query: Query, relation: Relation) -> str:
+    """The way it runs, in words."""
+    if relation.is_table:
+        return "the latest row of each key kept, answered anew each round"
+    return way_of(query, relation).value
+
+
 def horizon_us(queries: Sequence[Query], relation: Relation, watermark_us: int | None) -> int | None:
     """Rows older than this are in no window still open; None when all rows are needed."""
     ways = {way_of(q, relation) for q in queries}
@@ -44,4 +51,4 @@ def explain_plain(queries: Sequence[tuple[Query, str]], relation: Relation) -> l
     if not queries:
         return []
     lines = [f"plain Spark: {len(queries):,} {'query' if len(queries) == 1 else 'queries'}, one Spark job each a round"]
-    return lines + [f"  {q.name}: {way_of(q, relation).value}; not shared because {why}" for q, why in queries]
+    return lines + [f"  {q.name}: {how(q, relation)}; not shared because {why}" for q, why in queries]

@@ -69,7 +69,8 @@ class RowLog:
             manifest = None if round_id in logged else ledger.read(round_id)
             if manifest is not None and manifest.stats.get("rows") and manifest.newest_us is not None:
                 return manifest.newest_us + 1
-        return None
+        oldest = ledger.read(ledger.rounds[0]) if ledger.rounds and ledger.rounds[0] > 0 else None
+        return None if oldest is None or oldest.newest_us is None else oldest.newest_us + 1
 
     def first_round_of(self, registered: Registered) -> int:
         """The first round that had the query, also when that was before a restart."""

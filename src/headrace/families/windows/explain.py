@@ -22,10 +22,10 @@ _UNITS = tuple(
 def seating_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> Seating:
     """The seats the queries would take."""
     seating = Seating()
-    for query_id, query in queries:
-        asked = share(query, relation)
-        if not isinstance(asked, Refusal):
-            seating.add(query_id, asked)
+    asked = [(query_id, share(query, relation)) for query_id, query in queries]
+    taken = [(query_id, a) for query_id, a in asked if not isinstance(a, Refusal)]
+    for query_id, a in sorted(taken, key=lambda item: item[1].window.grain_us):
+        seating.add(query_id, a)
     return seating
 
 
@@ -42,8 +42,9 @@ def explain_windows(seating: Seating) -> list[str]:
         f"shared windows: {_many(len(shares), 'query', 'queries')} in one Spark aggregate a round",
         *_stage_lines(cuts, len(shares)),
         f"  2. roll up: {_many(len(slots), 'slot')} (predicate and group-by), {_many(len(rings), 'ring')} of panes",
-        *[f"     {_ring_line(r)}" for r in _largest(rings)],
-        f"  3. finish: one join of two parts an answer, {_many(len(programs), 'program')} (SELECT and HAVING)",
+        *[f"     {line}" for line in _ring_lines(rings)],
+        f"  3. finish: each answer joins two parts of its ring; {_many(len(programs), 'program')} (SELECT and HAVING) "
+        f"over all of them",
         *cost_lines(shares, rings, cuts),
     ]
 
@@ -51,7 +52,7 @@ def explain_windows(seating: Seating) -> list[str]:
 def explain_window_query(query_id: int, seating: Seating) -> list[str]:
     """What one query shares with the others."""
     asked = seating.shares[query_id]
-    ring = seating.rings[(asked.slot, asked.window.grain_us)]
+    ring = seating.ring_of[query_id]
     same_slot = sum(len(r.members) for r in seating.rings.values() if r.slot == asked.slot)
     cuts = plan_cuts(seating.rings.values())
     return [
@@ -73,10 +74,11 @@ def cost_lines(shares: Sequence[Share], rings: Sequence[RingPlan], cuts: Cuts) -
     unshared = sum(s.window.range_us / s.window.slide_us for s in shares)
     answers = sum(US_PER_S / s.window.slide_us for s in shares)
     edges = US_PER_S / cuts.pane_us
+    jobs = "a Spark job that reads" if len(shares) == 1 else f"{len(shares):,} Spark jobs that each read"
     return [
-        f"  cost:     shared {_many(len(cuts.cuts), 'row visit')} a row + {edges:.4g} pane edges/s + "
-        f"{answers:.4g} window ends/s (× groups)",
-        f"  unshared: {unshared:.4g} row visits a row in {_many(len(shares), 'Spark job')}, each reading the source",
+        f"  cost:     shared: a row is visited {_times(len(cuts.cuts))}, whoever asks; for each group "
+        f"{edges:.4g} pane edges/s, {answers:.4g} answers/s",
+        f"  unshared: a row is visited {_times(unshared)}, in {jobs} the source",
     ]
 
 
@@ -96,22 +98,25 @@ def _stage_lines(cuts: Cuts, queries: int) -> list[str]:
         f"{_many(len(cuts.cuts), 'grouping')}, shared by {queries:,}"
     ]
     for cut in cuts.cuts:
-        keys = ", ".join(emit(k) for k in cut.keys) or "nothing"
+        keys = ", ".join(emit(k) for k in cut.keys) or "nothing but the pane"
         lines.append(f"     group by {keys}; {_many(len(cut.predicates), 'predicate')} as bits of a signature")
     return lines
 
 
 def _ring_line(ring: RingPlan) -> str:
     where = "all rows" if ring.slot.where is None else emit(ring.slot.where)
-    keys = ", ".join(emit(k) for k in ring.slot.keys) or "nothing"
+    keys = ", ".join(emit(k) for k in ring.slot.keys) or "nothing but the window"
     return (
         f"{_many(len(ring.members), 'query', 'queries')} on {_many(ring.length, 'pane')} of {span(ring.grain_us)}: "
         f"where {where}, group by {keys}"
     )
 
 
-def _largest(rings: Sequence[RingPlan], limit: int = 10) -> list[RingPlan]:
-    return sorted(rings, key=lambda r: -len(r.members))[:limit]
+def _ring_lines(rings: Sequence[RingPlan], limit: int = 10) -> list[str]:
+    """The rings with most queries first; a long list is cut."""
+    lines = [_ring_line(r) for r in sorted(rings, key=lambda r: -len(r.members))[:limit]]
+    rest = len(rings) - limit
+    return lines if rest <= 0 else [*lines, f"… and {_many(rest, 'more ring', 'more rings')}"]
 
 
 def _measure(measure: Measure) -> str:
@@ -124,3 +129,7 @@ def _others(count: int) -> str:
 
 def _many(count: int, one: str, more: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def _times(count: float) -> str:
+    return "once" if count == 1 else f"{count:,.4g} times"

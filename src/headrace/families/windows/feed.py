@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.families.windows.aggregate import PANE, SET, all_keys, column_names, key_name, word_names
+from headrace.families.windows.aggregate import PANE, SET, all_keys, column_names, key_name, signature, word_names
 from headrace.families.windows.branches import Branch, Twig
 from headrace.families.windows.fold_kernels import join_columns, roll_up
 from headrace.families.windows.groups import Groups
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
-from headrace.families.windows.plan import SIGNATURE_BITS, Cuts, Slot
+from headrace.families.windows.plan import Cuts, Slot
 from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
 from headrace.sql.tree import Expr
@@ -112,6 +112,7 @@ class _CutRows:
 
     def __init__(self, cuts: Cuts, c: int, table: pa.Table, keys: KeySpace) -> None:
         self._cut, names = cuts.cuts[c], all_keys(cuts)
+        self._signature = signature(self._cut)
         order = np.argsort(np.asarray(table.column(PANE).to_numpy(), np.int64), kind="stable")
         table = table.take(pa.array(order)).combine_chunks()
         self._panes: Ints = np.asarray(table.column(PANE).to_numpy(), np.int64)
@@ -126,8 +127,8 @@ class _CutRows:
         """Rows the predicate selects, by pane and group; `into` maps the cut's groups to coarser ones."""
         word, bit = self._panes, -1
         if where is not None:
-            place = self._cut.predicates.index(where)
-            word, bit = self._words[place // SIGNATURE_BITS], place % SIGNATURE_BITS
+            place, bit = self._signature.place(where)
+            word = self._words[place]
         groups = self._groups if into is None else into[self._groups]
         rows = SlotRows(self._panes, groups, self._ints, self._floats)
         return _roll(rows, word, bit, width, self._columns(arrangement), arrangement.layout)

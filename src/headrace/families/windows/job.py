@@ -13,13 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr as sql_expr
-from pyspark.sql.functions import grouping_id
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import RoundError
-from headrace.families.windows.aggregate import KIND, NEWEST, PANE, ROWS, SET, AggregateText, aggregate_text
+from headrace.families.windows.aggregate import KIND, NEWEST, PANE, ROWS, SET, aggregate_sql
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
@@ -27,6 +24,9 @@ from headrace.families.windows.suspects import find_faults, suspects_of
 from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Round
 from headrace.runtime.faults import is_value_fault, reason_of
 from headrace.runtime.statistics import Census, Stopwatch
+
+VIEW = "headrace_batch"
+SMALL_TASKS = 2  # each reads the whole input again: more would read more than they share out
 
 
 class WindowsFamily:
@@ -69,9 +69,8 @@ class WindowsWork:
         """Spark's part; queries whose expressions fail on a row are taken out and the rest is done again."""
         while True:
             cuts = self._rings.cuts()
-            text = aggregate_text(cuts, self._place.relation, batch.kind())
             try:
-                table = _collect(batch.frame.coalesce(1) if batch.is_small else batch.frame, text)
+                table = _collect(batch, cuts)
             except PySparkException as error:
                 if not is_value_fault(error):
                     raise
@@ -96,21 +95,11 @@ class WindowsWork:
         self._rings.unseat(faults)
 
 
-def _collect(frame: DataFrame, text: AggregateText) -> pa.Table:
-    """Run the aggregate; a column says which cut each row belongs to."""
-    # the kind in a projection of its own: inlined, Spark would evaluate it once for every column that asks
-    rows = frame.selectExpr("*", f"{text.kind} AS {KIND}").selectExpr(*text.columns)
-    aggregates = [sql_expr(a) for a in text.aggregates]
-    if len(text.sets) == 1:
-        table = rows.groupBy(*text.sets[0]).agg(*aggregates).toArrow()
-        return table.append_column(SET, pa.array([0] * table.num_rows, pa.int64()))
-    columns = text.group_columns
-    grouped = rows.groupingSets([list(s) for s in text.sets], *columns).agg(grouping_id().alias(SET), *aggregates)
-    table = grouped.toArrow()
-    # Spark numbers a grouping set by its missing columns: a bit for each, the first column highest
-    numbers = [sum(1 << (len(columns) - 1 - i) for i, c in enumerate(columns) if c not in s) for s in text.sets]
-    places = pc.index_in(table.column(SET), pa.array(numbers, table.column(SET).type))
-    return table.set_column(table.schema.get_field_index(SET), SET, places.cast(pa.int64()))
+def _collect(batch: Batch, cuts: Cuts) -> pa.Table:
+    """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
+    frame, tasks = (batch.frame.coalesce(1), SMALL_TASKS) if batch.is_small else (batch.frame, 1)
+    frame.createOrReplaceTempView(VIEW)
+    return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW, tasks)).toArrow()
 
 
 def _census(table: pa.Table) -> tuple[Census, pa.Table]:

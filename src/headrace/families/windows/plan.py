@@ -23,6 +23,7 @@ from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Literal, agg
 from headrace.values import VOID, Relation, Window
 
 SIGNATURE_BITS = 62
+SHARED_PANES_MAX = 256  # a window of more panes than this gets a ring of its own grain
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +118,9 @@ def _guard_aggregates(expr: Expr, where: Expr | None) -> Expr:
 RingKey = tuple[Slot, int]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class RingPlan:
-    """The queries of one slot and grain."""
+    """Queries of one slot whose windows start and end at edges of these panes."""
 
     slot: Slot
     grain_us: int
@@ -138,26 +139,39 @@ class Seating:
     def __init__(self) -> None:
         self.rings: dict[RingKey, RingPlan] = {}
         self.shares: dict[int, Share] = {}
+        self.ring_of: dict[int, RingPlan] = {}
+        self._by_slot: dict[Slot, list[RingPlan]] = {}
 
     def add(self, query_id: int, share: Share) -> RingPlan:
-        key = (share.slot, share.window.grain_us)
-        ring = self.rings.get(key)
+        ring = self._fitting(share)
         if ring is None:
-            ring = self.rings[key] = RingPlan(share.slot, share.window.grain_us)
+            ring = RingPlan(share.slot, share.window.grain_us)
+            self.rings[(ring.slot, ring.grain_us)] = ring
+            self._by_slot.setdefault(share.slot, []).append(ring)
         ring.members[query_id] = share
         ring.measures.update(share.measures)
         self.shares[query_id] = share
+        self.ring_of[query_id] = ring
         return ring
+
+    def _fitting(self, share: Share) -> RingPlan | None:
+        """The coarsest ring of the slot whose panes fit the window and are not too many for it."""
+        grain, reach = share.window.grain_us, share.window.range_us
+        fits = [
+            r for r in self._by_slot.get(share.slot, ())
+            if grain % r.grain_us == 0 and (r.grain_us == grain or reach // r.grain_us <= SHARED_PANES_MAX)
+        ]
+        return max(fits, key=lambda r: r.grain_us, default=None)
 
     def remove(self, query_id: int) -> RingPlan:
         share = self.shares.pop(query_id)
-        key = (share.slot, share.window.grain_us)
-        ring = self.rings[key]
+        ring = self.ring_of.pop(query_id)
         del ring.members[query_id]
         ring.measures.subtract(share.measures)
         ring.measures += Counter()  # drops what nobody needs
         if not ring.members:
-            del self.rings[key]
+            del self.rings[(ring.slot, ring.grain_us)]
+            self._by_slot[ring.slot].remove(ring)
         return ring
 
 

@@ -102,10 +102,8 @@ class Rings:
         """These are the queries now: seat the new, let go of the gone."""
         wanted = {r.id: r.query for r in queries}
         self.unseat([i for i in self._seating.shares if i not in wanted])
-        for query_id, query in wanted.items():
-            if query_id in self._seating.shares:
-                continue
-            asked = share(query, relation)
+        new = [(query_id, share(query, relation)) for query_id, query in wanted.items() if query_id not in self._since]
+        for query_id, asked in sorted(new, key=_grain):  # finer rings first: coarser windows may sit on them
             assert not isinstance(asked, Refusal), asked
             self._since[query_id] = self._covered_from(asked)
             self._place(self._seating.add(query_id, asked), asked)
@@ -243,7 +241,9 @@ class Rings:
             branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
             for twig, old in self._roll(PaneRows(entry.cuts, table, self.keys), branches):
                 for seat in self._by_slot[twig.slot]:
-                    if id(seat) in new and seat.ring is not None and seat.plan.grain_us % entry.cuts.pane_us == 0:
+                    # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
+                    # count this round (`since`), and for all others that is the same window
+                    if id(seat) in new and seat.ring is not None:
                         _add(seat, old, twig.arrangement, seat.ring.next_pane)
         for seat, _ in missing:
             assert seat.ring is not None
@@ -291,6 +291,10 @@ class Rings:
                 hint="fewer groups, shorter ranges, slides that divide their ranges, or a higher limit",
                 code="RING_BYTES",
             )
+
+
+def _grain(item: tuple[int, Share | Refusal]) -> int:
+    return item[1].window.grain_us if isinstance(item[1], Share) else 0
 
 
 def _first_pane(seat: Seat, before: int | None, after: int | None, rows: SlotRows) -> int:

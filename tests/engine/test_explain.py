@@ -1,0 +1,97 @@
+"""EXPLAIN as a user reads it: golden texts.  HEADRACE_UPDATE_GOLDEN=1 writes them anew; read the difference."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import headrace
+from tests.engine.race import Race, row, rows_of
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+TRADES = "symbol STRING, side STRING, price DOUBLE, qty INT, ts TIMESTAMP"
+QUERIES = {
+    "hourly": "SELECT symbol, avg(price) AS p FROM trades GROUP BY symbol, window(ts, '1 hour', '10 minutes')",
+    "daily": "SELECT symbol, avg(price) AS p, max(price) FROM trades "
+             "GROUP BY symbol, window(ts, '1 day', '10 minutes')",
+    "big": "SELECT symbol, side, sum(qty) AS q FROM trades WHERE qty > 100 "
+           "GROUP BY symbol, side, window(ts, '90 seconds', '1 minute') HAVING sum(qty) > 1000",
+    "doubled": "SELECT symbol, side, 2 * sum(qty) AS q FROM trades WHERE qty > 100 "
+               "GROUP BY symbol, side, window(ts, '90 seconds', '1 minute')",
+    "all": "SELECT count(*) FROM trades GROUP BY window(ts, '5 minutes')",
+    "by_size": "SELECT qty, stddev(price) AS d FROM trades WHERE side = 'buy' GROUP BY qty, window(ts, '1 minute')",
+    "median": "SELECT symbol, median(price) AS m FROM trades GROUP BY symbol, window(ts, '1 hour')",
+    "alert": "SELECT * FROM trades WHERE price > 1000",
+    "so_far": "SELECT symbol, count(*) AS n FROM trades GROUP BY symbol",
+    "shelf": "SELECT sum(qty) AS q FROM stock",
+    "broken": "SELECT sum(price / qty) AS r FROM trades GROUP BY window(ts, '1 minute')",
+}
+
+
+@pytest.fixture
+def eng(tmp_path: Path) -> headrace.Engine:
+    engine = headrace.Engine(tmp_path / "race")
+    engine.create_stream("trades", "parquet:/data/trades", schema=TRADES, time="ts", late="10 seconds")
+    engine.create_table("stock", "json:/data/stock", schema="symbol STRING, qty INT", key="symbol")
+    engine.create_stream("idle", "parquet:/data/idle", schema=TRADES, time="ts")
+    engine.add_many(QUERIES)
+    engine.catalog.quarantine({engine.catalog.query("broken").id: "DIVIDE_BY_ZERO: Division by zero."})
+    return engine
+
+
+def golden(name: str, text: str) -> None:
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("HEADRACE_UPDATE_GOLDEN"):
+        path.write_text(text + "\n")
+    assert text + "\n" == path.read_text(), f"{path} differs; HEADRACE_UPDATE_GOLDEN=1 writes it anew"
+
+
+@pytest.mark.parametrize("name", ["hourly", "big", "median", "alert", "shelf", "broken"])
+def test_one_query(eng: headrace.Engine, name: str) -> None:
+    golden(f"explain_{name}", eng.explain(name))
+
+
+def test_the_whole_plan(eng: headrace.Engine, tmp_path: Path) -> None:
+    text = eng.explain()
+    golden("explain_all", text)
+    assert headrace.Engine(tmp_path / "race").explain() == text
+
+
+def test_nothing_yet(tmp_path: Path) -> None:
+    golden("explain_nothing", headrace.Engine(tmp_path / "race").explain())
+
+
+def test_many_rings_are_cut(eng: headrace.Engine) -> None:
+    eng.add_many({f"more{i}": f"SELECT sum(qty) AS q FROM trades WHERE qty > {i} GROUP BY window(ts, '{i} seconds')"
+                  for i in range(1, 31)})
+    lines = eng.explain().splitlines()
+    assert len(lines) < 45
+    assert any(re.search(r"… and \d+ more rings", line) for line in lines)
+
+
+def test_the_order_of_adding_does_not_show(eng: headrace.Engine, tmp_path: Path) -> None:
+    other = headrace.Engine(tmp_path / "other")
+    other.create_stream("trades", "parquet:/data/trades", schema=TRADES, time="ts", late="10 seconds")
+    other.create_table("stock", "json:/data/stock", schema="symbol STRING, qty INT", key="symbol")
+    for name in reversed(QUERIES):
+        other.add(QUERIES[name], name=name)
+    other.catalog.quarantine({other.catalog.query("broken").id: "DIVIDE_BY_ZERO: Division by zero."})
+    for name in QUERIES:
+        assert other.explain(name) == eng.explain(name)
+
+
+def test_what_the_last_round_measured(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path)
+    race.eng.add("SELECT k, sum(n) AS t FROM s GROUP BY k, window(ts, '10 seconds')", name="shared")
+    race.eng.add("SELECT k, 1 / n AS r FROM s", name="each")
+    race.feed([*rows_of(0, 20), row(20, n=0)])
+    race.eng.run()
+    for text in (race.eng.explain(), race.eng.explain("shared"), race.eng.explain("each")):
+        measured = next(line for line in text.splitlines() if "measured:" in line)
+        assert re.sub(r"\d+\.\d+", "S", measured).startswith("  measured: round 0: 21 rows, 6 answers in S s (")
+        assert "spark " in measured and "plain " in measured and "unshared, at least" in measured
+    golden("explain_quarantined", re.sub(r"measured: .*", "measured: …", race.eng.explain("each")))
