@@ -91,8 +91,7 @@ def not_parquet(path: Path) -> None:
     path.write_bytes(b"PAR1 this is not it")
 
 
-@pytest.mark.parametrize("spoil", [other_types, not_parquet])
-@pytest.mark.parametrize("way_out", ["mend", "take away"])
+@pytest.mark.parametrize(("spoil", "way_out"), [(other_types, "mend"), (not_parquet, "take away")])
 def test_a_file_that_cannot_be_read(
     spark: SparkSession, tmp_path: Path, spoil: Callable[[Path], None], way_out: str
 ) -> None:
@@ -168,7 +167,9 @@ def test_a_source_folder_that_vanishes_while_running(spark: SparkSession, tmp_pa
     race.check(*QUERIES)
 
 
-@pytest.mark.parametrize("place", ["/panes/", "/answers/", "/rounds/"])
+@pytest.mark.parametrize("place", [
+    "/panes/", pytest.param("/answers/", marks=pytest.mark.slow), pytest.param("/rounds/", marks=pytest.mark.slow),
+])
 def test_a_full_disk(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     race = Race(spark, tmp_path)
     race.eng.add_many(QUERIES)

@@ -6,10 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.config import Config
 from headrace.errors import HeadraceError
+from headrace.sql.emit import emit_query
+from headrace.sql.query import Query
+from headrace.values import Relation
 from tests.engine.race import Race, row, rows_of, said
 from tests.streams import EPOCH_US
 
@@ -133,3 +137,46 @@ def test_too_many_groups(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(HeadraceError) as found:
         race.eng.run()
     said(found.value, "cut_rows_max = 10", "20 rows")
+
+
+@pytest.mark.parametrize(("message", "code"), [
+    ("java.io.IOException: No space left on device", "DISK_FULL"),
+    ("Job 7 cancelled part of cancelled job group", "ROUND_FAILED"),
+])
+def test_what_is_not_the_querys_fault(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, code: str
+) -> None:
+    """A full disk or a stop in the middle of a plain query's job: the round is repeated, nobody is taken out."""
+    race = Race(spark, tmp_path)
+    race.eng.add_many(GOOD)
+    race.feed(rows_of(0, 20))
+
+    def fail(writer: object, path: str) -> None:
+        raise PySparkException(message)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pyspark.sql.classic.dataframe.DataFrameWriter.parquet", fail)
+        with pytest.raises(HeadraceError) as found:
+            race.eng.run()
+        said(found.value, code)
+    assert {race.state(name)[0] for name in GOOD} == {"live"}
+    race.eng.run()
+    race.check(*GOOD)
+
+
+def test_a_plain_query_that_spark_does_not_take(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should our own check of the SQL ever be wrong, it is that query that goes."""
+    race = Race(spark, tmp_path)
+    race.eng.add_many({**GOOD, "odd": "SELECT k FROM s"})
+
+    def emit(query: Query, relation: Relation, view: str) -> str:
+        return f"SELECT nope FROM {view}" if query.name == "odd" else emit_query(query, relation, view)
+
+    monkeypatch.setattr("headrace.families.plain.job.emit_query", emit)
+    race.feed(rows_of(0, 21))
+    race.eng.run()
+    race.check(*GOOD)
+    assert race.state("odd")[0] == "quarantined"
+    assert "UNRESOLVED_COLUMN" in race.state("odd")[1]

@@ -133,7 +133,7 @@ def test_one_runs_and_another_reads(spark: SparkSession, tmp_path: Path) -> None
         assert reader.add("SELECT count(*) AS c FROM s GROUP BY window(ts, '5 seconds')", name="added") == "added"
         race.feed(rows_of(20, 20))
         seen += [next(followed) for _ in range(3)]
-        assert [a["k"] for a in seen] == ["a", "b", "c"] * 2
+        assert [{a["k"] for a in part} for part in (seen[:3], seen[3:])] == [{"a", "b", "c"}] * 2
         added = next(reader.watch("added", follow=True))
         assert added["c"] == 5
     finally:
@@ -155,8 +155,11 @@ def test_answers_that_were_removed(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ServingError) as found:
         race.eng.watch("q", since=old)
     said(found.value, "SINCE_GONE", "without since")
-    whole = race.oracle("q").sort_by([("we", "ascending"), ("k", "ascending")]).to_pylist()
-    assert [r["t"] for r in race.answers("q")] == [r["t"] for r in whole[9:15]]
+    order = [("we", "ascending"), ("k", "ascending")]
+    closed = race.oracle("q").sort_by(order).column("t").to_pylist()[:15]
+    kept = race.eng.results("q").sort_by(order).column("t").to_pylist()
+    assert 6 <= len(kept) < 15
+    assert kept == closed[-len(kept):]
     long = "SELECT count(DISTINCT k) AS d, count(*) AS c, window.end AS we FROM s GROUP BY window(ts, '40 seconds')"
     race.eng.add(long, name="plain")
     race.eng.add(long.replace("count(DISTINCT k)", "sum(n)"), name="shared")

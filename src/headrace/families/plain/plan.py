@@ -1,10 +1,12 @@
 """How a query runs that nobody shares.  Pure.
 
-* `each`: a filter or projection: every row of the round on its own, as it comes.
+* `each`: a filter or projection: every row of the round on its own, as it comes; late ones and those without a time
+  too, since nothing waits for them.
 * `window`: an aggregate over windows: the rows of open windows are kept, and when a window closes Spark
-  answers the query's own SQL over them.
+  answers the query's own SQL over them.  Late rows are left out, as everywhere.
 * `current`: an aggregate without a window, or a query over a table: there is no last row to wait for, so
-  each round with rows answers anew over all rows, and the newest answer replaces the one before.
+  each round with rows answers anew over all rows but the late ones, and the newest answer replaces the one before.
+  "All rows" begins with the first round that had the query, or with the first of the stream if all are still kept.
 """
 
 from __future__ import annotations

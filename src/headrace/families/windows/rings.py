@@ -44,6 +44,8 @@ ALWAYS = -(1 << 60)
 Rolled = tuple[Twig, SlotRows]
 SELECTIVITIES_MAX = 32
 MEMORY_ROUNDS = 8
+IDLE_ROUNDS = 32
+IDLE_GROUPS_MIN = 1_000
 MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Streaming was seen to cost on two cores
 
 
@@ -90,6 +92,7 @@ class Rings:
         self._cuts: Cuts | None = None
         self._cuts_apart: int | None = None
         self._choice = Choice()
+        self._seen: dict[Slot, NDArray[np.int64]] = {}
         self._rounds = 0
         self._branches: dict[int, tuple[Cuts, list[Branch]]] = {}
         self._by_slot: dict[Slot, list[Seat]] = {}
@@ -120,6 +123,7 @@ class Rings:
                 del self._seats[key]
                 if not any(s.plan.slot == plan.slot for s in self._seats.values()):
                     self.keys.forget(plan.slot)
+                    self._seen.pop(plan.slot, None)
             self._replanned()
 
     def shares(self) -> Mapping[int, Share]:
@@ -158,6 +162,7 @@ class Rings:
         for twig, rows in rolled:
             for seat in self._by_slot[twig.slot]:
                 _add(seat, rows, twig.arrangement, ALWAYS)
+            self._note_seen(twig.slot, rows)
         self._note_selectivity(rolled, round)
         self._choose_cuts(round.census.rows, panes.num_rows)
         self._check_memory()
@@ -184,7 +189,32 @@ class Rings:
         if watermark_us is None:
             return self._log.keep_from(None)
         longest = max((s.window.range_us for s in self._seating.shares.values()), default=0)
+        if self._rounds % IDLE_ROUNDS == 0:
+            self._retire_idle(watermark_us - longest)
         return self._log.keep_from(watermark_us - longest - self._config.history_ms * US_PER_MS)
+
+    def _note_seen(self, slot: Slot, rows: SlotRows) -> None:
+        """When each group was last seen."""
+        seen = self._seen.get(slot)
+        size = len(self.keys.of_slot(slot))
+        if seen is None or len(seen) < size:
+            wider = np.full(2 * size, ALWAYS, np.int64)
+            if seen is not None:
+                wider[: len(seen)] = seen
+            seen = self._seen[slot] = wider
+        np.maximum.at(seen, rows.groups, rows.pane_us)
+
+    def _retire_idle(self, horizon_us: int) -> None:
+        """Where most groups are in no open window any more, number the others anew: the rings are rebuilt narrower."""
+        for slot, seen in list(self._seen.items()):
+            groups, live = len(self.keys.of_slot(slot)), int(np.count_nonzero(seen >= horizon_us))
+            if groups > 2 * live + IDLE_GROUPS_MIN:
+                self.keys.forget(slot)
+                del self._seen[slot]
+                for seat in self._seats.values():
+                    if seat.plan.slot == slot:
+                        seat.ring = None
+                self.keys.cuts.clear()  # keys of cuts only come; they are numbered again as they are met
 
     def unshared_s(self, rows: int, spark_s: float) -> float:
         """Spark time of the round with each query a job of its own, at the least: a micro-batch each.
