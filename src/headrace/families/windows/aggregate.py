@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
-from headrace.sql.emit import emit, quote_name
+from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Column, Expr, columns_of
 from headrace.values import Relation
@@ -68,20 +68,10 @@ def word_names(cuts: Cuts, c: int) -> list[str]:
     return rows + [f"f{c}_{word}" for word in range(_words(own.of_keys))]
 
 
-def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str, tasks: int = 1) -> str:
+def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str) -> str:
     """The aggregate for these cuts over the rows of `view`; `kind` is the SQL that tells whether a row counts.
 
-    With several tasks the rows are dealt out by their keys, so that no group is in two of them, and each task
-    groups its own: where the view is one partition, that is parallel without a shuffle."""
-    if tasks == 1 or not cuts.cuts:
-        return _aggregate(cuts, relation, kind, view, "")
-    columns = sorted(columns_of(*(k for k in cuts.cuts[0].keys if isinstance(k, Column)))) or [str(relation.time)]
-    deal = f"pmod(xxhash64({', '.join(quote_name(c) for c in columns)}), {tasks}L)"
-    return " UNION ALL ".join(_aggregate(cuts, relation, kind, view, f" WHERE {deal} = {n}L") for n in range(tasks))
-
-
-def _aggregate(cuts: Cuts, relation: Relation, kind: str, view: str, dealt: str) -> str:
-    """The kind has a projection of its own: inlined, Spark would evaluate it once for every column that asks."""
+    The kind has a projection of its own: inlined, Spark would evaluate it once for every column that asks."""
     has_time = relation.time is not None
     columns = {KIND: KIND}
     if has_time:
@@ -98,7 +88,7 @@ def _aggregate(cuts: Cuts, relation: Relation, kind: str, view: str, dealt: str)
         texts = zip(_texts(measure, arg), column_names(m, measure), strict=True)
         aggregates += [f"{text} AS {name}" for text, name in texts]
     columns.update((name, text) for text, name in args.items())
-    return _select(columns, sets or [(KIND,)], aggregates, after, f"SELECT *, {kind} AS {KIND} FROM {view}{dealt}")
+    return _select(columns, sets or [(KIND,)], aggregates, after, f"SELECT *, {kind} AS {KIND} FROM {view}")
 
 
 def _group_columns(

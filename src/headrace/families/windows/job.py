@@ -26,7 +26,6 @@ from headrace.runtime.faults import is_value_fault, reason_of
 from headrace.runtime.statistics import Census, Stopwatch
 
 VIEW = "headrace_batch"
-SMALL_TASKS = 2  # each reads the whole input again: more would read more than they share out
 
 
 class WindowsFamily:
@@ -97,9 +96,9 @@ class WindowsWork:
 
 def _collect(batch: Batch, cuts: Cuts) -> pa.Table:
     """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
-    frame, tasks = (batch.frame.coalesce(1), SMALL_TASKS) if batch.is_small else (batch.frame, 1)
+    frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
     frame.createOrReplaceTempView(VIEW)
-    return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW, tasks)).toArrow()
+    return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW)).toArrow()
 
 
 def _census(table: pa.Table) -> tuple[Census, pa.Table]:

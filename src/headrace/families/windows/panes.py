@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,6 +44,7 @@ class PaneLog:
     def __init__(self, disk: Disk, ledger: Ledger) -> None:
         self._disk = disk
         self._ledger = ledger
+        self._writer = ThreadPoolExecutor(1, "headrace-panes")
         self.rounds: list[PaneRound] = []
         newest = ledger.newest
         first = 0 if newest is None else max(newest.keep.get("panes", 0), newest.first_round)
@@ -56,16 +58,29 @@ class PaneLog:
     def append(self, round_id: int, newest_before_us: int | None, newest_us: int | None, cuts: Cuts,
                table: pa.Table) -> FileMark:
         """Write a round; it counts once it is committed."""
+        return self.begin(round_id, newest_before_us, newest_us, cuts, table)()
+
+    def begin(self, round_id: int, newest_before_us: int | None, newest_us: int | None, cuts: Cuts,
+              table: pa.Table) -> Callable[[], FileMark]:
+        """Write a round while the caller goes on; what is returned waits for it, and must be called."""
         meta = {"before": newest_before_us, "newest": newest_us, "cuts": _cuts_out(cuts)}
         table = table.replace_schema_metadata({_META: json.dumps(meta).encode()})
+        writing = self._writer.submit(self._write, self.path(round_id), table)
+
+        def end() -> FileMark:
+            mark = writing.result()
+            self.rounds.append(PaneRound(round_id, newest_before_us, newest_us, cuts, table.num_rows, mark))
+            return mark
+
+        return end
+
+    def _write(self, path: str, table: pa.Table) -> FileMark:
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         data = sink.getbuffer()
-        self._disk.put(self.path(round_id), data)
-        mark = mark_of(self.path(round_id), data)
-        self.rounds.append(PaneRound(round_id, newest_before_us, newest_us, cuts, table.num_rows, mark))
-        return mark
+        self._disk.put(path, data)
+        return mark_of(path, data)
 
     def read(self, entry: PaneRound) -> pa.Table:
         with pa.memory_map(str(self._disk.root / entry.mark.path)) as file:
@@ -116,6 +131,7 @@ def holds(cuts: Cuts, share: Share) -> bool:
     )
 
 
+@lru_cache(maxsize=16)
 def _cuts_out(cuts: Cuts) -> dict[str, object]:
     def out(exprs: Iterable[Expr]) -> list[str]:
         return [encode_expr(e) for e in exprs]

@@ -156,7 +156,8 @@ class Rings:
     # -- a round ------------------------------------------------------------------------------------
 
     def take(self, cuts: Cuts, panes: pa.Table, round: Round) -> FileMark:
-        """Log the round's panes and add them to the rings."""
+        """Log the round's panes and add them to the rings, both at once."""
+        logged = self._log.begin(round.id, round.newest_before_us, round.newest_us, cuts, panes)
         rolled = list(self._roll(PaneRows(cuts, panes, self.keys), self._branches_of(cuts)))
         self._rebuild(round, rolled)
         for twig, rows in rolled:
@@ -166,7 +167,7 @@ class Rings:
         self._note_selectivity(rolled, round)
         self._choose_cuts(round.census.rows, panes.num_rows)
         self._check_memory()
-        return self._log.append(round.id, round.newest_before_us, round.newest_us, cuts, panes)
+        return logged()
 
     def close(self, watermark_us: int | None) -> list[Closed]:
         """Close what the watermark has passed; the rings that answered something."""
