@@ -201,6 +201,8 @@ def figures_of(peers: dict[str, Drain], ours: dict[int, Drain]) -> list[Figure]:
         found += [
             Figure(f"headrace_{size}_rows_per_s", drain.rows_per_s, "rows/s"),
             Figure(f"headrace_{size}_ratio", drain.rows_per_s / best, "×", note=_held(drain.rows_per_s / best, size)),
+            *(Figure(f"headrace_{size}_ratio_to_{_slug(kind)}", drain.rows_per_s / d.rows_per_s, "×")
+              for kind, d in peers.items()),
             Figure(f"headrace_{size}_answers_per_round", mean(r.answers for r in drain.rounds), "answers"),
             Figure(f"headrace_{size}_round_s", drain.stage_s("total"), "s", note=f"median; want < {ROUND_S_MAX}"),
             Figure(f"headrace_{size}_round_max_s", longest, "s"),
