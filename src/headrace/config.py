@@ -29,7 +29,7 @@ class Config:
     quarantine_probes_max: int = 500
     trigger_ms: int = 0
     # windows
-    panes_max: int = 1_000_000
+    panes_max: int = 100_000
     ring_bytes_max: int = 4 << 30
     history_ms: int = 0
     # plain Spark beside the shared queries

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
-from headrace.errors import CatalogError, HeadraceError
+from headrace.errors import CatalogError, HeadraceError, PlanError
 from headrace.families.plain.plan import Way, way_of
 from headrace.reading import Answer, QueryInfo, empty_answer, watch_answers
 from headrace.runtime.answers import AnswerLog
@@ -31,6 +31,7 @@ from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.statistics import RoundStats
 from headrace.sql.bind import bind
 from headrace.sql.duration import parse_duration_us
+from headrace.sql.query import Query
 from headrace.sql.schema import parse_schema
 from headrace.values import TIMESTAMP, Field, Relation
 
@@ -91,14 +92,13 @@ class Engine:
         """Register a standing query; it takes effect at the next round.  Its name, which is its handle."""
         self.catalog.refresh()
         name = name if name is not None else self.catalog.free_name()
-        self.catalog.add([bind(sql, self.catalog.relations, name=name, config=self.config)])
+        self.catalog.add([self._bind(sql, name)])
         return name
 
     def add_many(self, queries: Mapping[str, str]) -> list[str]:
         """Register queries (name → SQL), all or none, with one durable write."""
         self.catalog.refresh()
-        bound = [bind(sql, self.catalog.relations, name=n, config=self.config) for n, sql in queries.items()]
-        self.catalog.add(bound)
+        self.catalog.add([self._bind(sql, name) for name, sql in queries.items()])
         return list(queries)
 
     def drop(self, query: str) -> None:
@@ -241,6 +241,18 @@ class Engine:
         return [s for name, p in list(self._pipelines.items()) if stream in (None, name) for s in list(p.recent)]
 
     # -- inside -----------------------------------------------------------------------------------------
+
+    def _bind(self, sql: str, name: str) -> Query:
+        """The query the text means, if its window is one that can be kept."""
+        query = bind(sql, self.catalog.relations, name=name, config=self.config)
+        panes = query.window.range_us // query.window.grain_us if query.window is not None else 0
+        if panes > self.config.panes_max:
+            raise PlanError(
+                f"the window of {name!r} spans too many panes", value=f"{panes:,} panes of {query.window}",
+                choices=(f"panes_max = {self.config.panes_max:,}",),
+                hint="a shorter range, or a slide and offset that divide it more coarsely", code="PANES",
+            )
+        return query
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source

@@ -8,7 +8,7 @@ import pytest
 
 import headrace
 from headrace.config import Config
-from headrace.errors import CatalogError, HeadraceError, ServingError, SourceError, SQLError
+from headrace.errors import CatalogError, HeadraceError, PlanError, ServingError, SourceError, SQLError
 from tests.engine.race import DDL, said
 
 WINDOW = "GROUP BY window(ts, '10 seconds')"
@@ -132,6 +132,13 @@ def test_a_bad_stream(eng: headrace.Engine, schema: str | None, time: str, late:
     with pytest.raises(HeadraceError) as found:
         eng.create_stream("t", "parquet:data", schema=schema, time=time, late=late)
     said(found.value, *words)
+
+
+def test_a_window_of_too_many_panes(eng: headrace.Engine) -> None:
+    with pytest.raises(PlanError) as found:
+        eng.add("SELECT count(*) AS n FROM s GROUP BY window(ts, '999999 hours', '1 millisecond')")
+    said(found.value, "panes_max", "3,599,996,400,000 panes")
+    assert [q.name for q in eng.queries()] == ["good"]
 
 
 def test_a_bad_key(eng: headrace.Engine) -> None:

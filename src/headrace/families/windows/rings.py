@@ -71,6 +71,11 @@ class Seat:
     given: Arrangement | None = None
     picked: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
 
+    def nbytes(self, groups: int) -> int:
+        """What the ring's tails take with so many groups."""
+        layout = self.arrangement.layout
+        return 8 * self.plan.length * groups * (len(layout.int_ops) + len(layout.float_ops))
+
 
 @dataclass(frozen=True, slots=True)
 class Closed:
@@ -262,6 +267,8 @@ class Rings:
         if not missing:
             return
         before, after = round.watermark_before_us, round.watermark_us
+        # before anything is allocated: a ring is as wide as the slot has groups
+        self._check_bytes(sum(s.nbytes(len(self.keys.of_slot(s.plan.slot))) for s, _ in missing))
         for seat, rows in missing:
             seat.ring = Ring(seat.arrangement.layout, seat.plan.length, _first_pane(seat, before, after, rows))
         if before is None:
@@ -314,7 +321,9 @@ class Rings:
         self._rounds += 1
         if self._rounds % MEMORY_ROUNDS != 1:
             return
-        used = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None)
+        self._check_bytes(sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None))
+
+    def _check_bytes(self, used: int) -> None:
         if used > self._config.ring_bytes_max:
             raise PlanError(
                 "the windows need more memory than allowed", value=f"{used:,} bytes in {len(self._seats)} rings",
