@@ -25,10 +25,12 @@ from headrace.sql.emit import emit_query
 from tests.streams import EPOCH_US, Stream, canonical, same_rows, spark_answer
 
 Draw = Callable[[Random], Any]
+# No ±1e15 side by side: what such a sum leaves of its small terms depends on the order of the rows, in Spark too.
+# Rings that must not lose small values after large ones are tested in tests/families/windows/test_ring.py.
 FIELDS: dict[str, tuple[str, pa.DataType, Draw]] = {
     "k": ("STRING", pa.string(), lambda r: r.choice(["a", "b", "c", "ü", ""])),
     "side": ("STRING", pa.string(), lambda r: r.choice(["buy", "sell"])),
-    "x": ("DOUBLE", pa.float64(), lambda r: r.choice([0.0, -0.0, 1e15, -1e15, float("nan"), float("inf")])
+    "x": ("DOUBLE", pa.float64(), lambda r: r.choice([0.0, -0.0, 1e6, -1e6, float("nan"), float("inf")])
           if r.random() < 0.1 else round(r.uniform(-1000, 1000), 3)),
     "f": ("FLOAT", pa.float32(), lambda r: r.randint(-64, 64) / 8),
     "n": ("INT", pa.int32(), lambda r: r.randint(-50, 50)),
