@@ -2,9 +2,10 @@
 
 A query asks for a *slot* (its predicate and group-by), a *grain* (the widest panes whose edges hold
 every edge of its window), *measures* (what its aggregates decompose into) and a *program* (its SELECT
-and HAVING over those aggregates).  Queries of one slot and grain sit on one *ring*; every ring is fed
-from one Spark aggregate a round, whose rows are grouped by *cuts*: one for each maximal group-by, with
-the smaller ones rolled up from it.  Predicates are bits of a signature: rows with the same bits meet.
+and HAVING over those aggregates).  Queries of one slot sit on *rings*: on one of their own grain, or on a finer one
+where that is short enough.  Every ring is fed from one Spark aggregate a round, whose rows are grouped by *cuts*:
+one by all keys, or one for each maximal group-by when that proves cheaper.  Predicates are bits of a signature:
+rows with the same bits meet.
 """
 
 from __future__ import annotations
