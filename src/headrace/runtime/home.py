@@ -25,7 +25,7 @@ from urllib.parse import quote
 from headrace.disk import Disk
 from headrace.errors import HomeError
 
-FORMAT = 1
+FORMAT = 2
 MARK = "HEADRACE"
 STREAM_FOLDERS = ("rounds", "answers", "panes", "rows", "table", "dead")
 

@@ -45,18 +45,24 @@ _SESSION = {
     "spark.sql.streaming.fileSource.cleaner.numThreads": "0",
 }
 
+# Spark's default manager of checkpoint files starts `chmod` some ten times a round where Hadoop's native library is
+# missing, as it is in PySpark: 0.1 s.  This one renames files into place too, by the same POSIX rename.
+CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
+_BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+
 
 def make_session(config: Config, packages: Sequence[str] = ()) -> SparkSession:
     """A local session with everything Headrace wants."""
     check_java()
     builder = SparkSession.builder.appName("headrace").master(config.master)
     settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
-    settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    settle_session(session, config)
+    return session
 
 
 def borrow_session(spark: SparkSession, config: Config) -> SparkSession:
@@ -67,10 +73,13 @@ def borrow_session(spark: SparkSession, config: Config) -> SparkSession:
 
 
 def settle_session(session: SparkSession, config: Config) -> None:
-    """What answers depend on: types, time zone, ANSI mode."""
+    """What answers depend on: types, time zone, ANSI mode; and how fast Spark keeps its logs."""
     for key, value in _SESSION.items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.shuffle.partitions", str(config.shuffle_partitions))
+    assert session._jvm is not None
+    if session._jvm.org.apache.spark.util.Utils.classIsLoadable(_BY_FILE_SYSTEM):
+        session.conf.set(CHECKPOINTS, _BY_FILE_SYSTEM)
 
 
 def check_java() -> None:

@@ -44,7 +44,8 @@ def windows_of(shapes: list[Shape]) -> Windows:
 
 
 def add_rows(ring: Ring, rows: list[Row]) -> None:
-    """One partial per row."""
+    """One partial per row, by pane."""
+    rows = sorted(rows, key=lambda r: r.pane)
     n = len(rows)
     y = np.array([r.y for r in rows], np.int64)
     x = np.array([r.x for r in rows], np.float64)

@@ -1,209 +1,305 @@
 """Answers of the rings → rows of the answers log.
 
-All answers of one program, from whatever rings, are finished together; all answers with columns of
-the same types are stored together.  So the cost of a round is arrays, not queries.
+The answers of all rings of a round are one long table.  An expression is evaluated once, over the rows of all queries
+that select it, whatever else they select; answers with columns of the same types are stored together.  So the cost
+of a round is arrays and different expressions, not queries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.families.windows.feed import KeySpace
-from headrace.families.windows.finish import FinishError
-from headrace.families.windows.measures import Column, Measure, finish_aggregate, measures_for
+from headrace.families.windows.feed import Floats, KeySpace, places_in
+from headrace.families.windows.finish import Finish, FinishError, compile_finish
+from headrace.families.windows.measures import Arrangement, Column, Measure, arrange, finish_aggregate, measures_for
 from headrace.families.windows.plan import Program
-from headrace.families.windows.rings import Closed, ProgramSeats
+from headrace.families.windows.rings import Closed
 from headrace.runtime.answers import ARROW_TIME, Block
 from headrace.sql.tree import Aggregate, Bound, Expr, Key, walk
 
 Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Answers of one program from one ring: rows of `ids[0]` first, `counts[0]` of them, and so on."""
-
-    ids: Ints
-    counts: Ints
-    end_us: Ints
-    start_us: Ints | None
-    columns: Mapping[Measure, tuple[Column, ...]]
-    keys: Mapping[int, pa.Array]
-
-    def alone(self, i: int) -> Part:
-        """The rows of one query."""
-        stop = int(self.counts[: i + 1].sum())
-        rows = slice(stop - int(self.counts[i]), stop)
-        return Part(
-            self.ids[i : i + 1], self.counts[i : i + 1], self.end_us[rows],
-            None if self.start_us is None else self.start_us[rows],
-            {m: tuple(c[rows] for c in columns) for m, columns in self.columns.items()},
-            {k: a[rows] for k, a in self.keys.items()},
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Needs:
-    """The leaves of a program's trees."""
-
-    aggregates: tuple[Aggregate, ...]
-    measures: tuple[Measure, ...]
-    keys: tuple[Key, ...]
-    bounds: tuple[Bound, ...]
+EXPRESSIONS_MAX = 100_000
+RINGS_MAX = 100_000
 
 
 class Answering:
-    """Finishes what rings closed.  Remembers what each program needs."""
+    """Finishes what rings closed."""
 
     def __init__(self) -> None:
-        self._needs: dict[int, tuple[Program, _Needs]] = {}
+        self._lines = _Lines()
+        self._compiled: dict[Expr, Finish] = {}
 
     def finish(self, closed: Sequence[Closed], keys: KeySpace, faults: dict[int, str]) -> tuple[list[Block], int]:
         """Blocks of answers and their number; queries whose expressions fail go to `faults`."""
-        parts: dict[int, list[Part]] = {}
-        for ring in closed:
-            given = _RingKeys(ring, keys)
-            for seats in ring.seat.programs:
-                needs = self._needs_of(seats.program)
-                part = _part(ring, seats, needs, given)
-                if part is not None:
-                    parts.setdefault(id(seats.program), []).append(part)
-        blocks: dict[tuple[pa.DataType, ...], list[Block]] = {}
-        for key, group in parts.items():
-            program, needs = self._needs[key]
-            for block in _finish(program, needs, group, faults):
-                blocks.setdefault(tuple(c.type for c in block.columns), []).append(block)
-        joined = [_join(group) for group in blocks.values()]
-        return joined, sum(len(b.end_us) for b in joined)
-
-    def _needs_of(self, program: Program) -> _Needs:
-        found = self._needs.get(id(program))
-        if found is None:
-            found = self._needs[id(program)] = (program, _needs(program))
-        return found[1]
-
-
-def _needs(program: Program) -> _Needs:
-    trees: list[Expr] = [*program.outputs, *([] if program.having is None else [program.having])]
-    leaves = dict.fromkeys(n for t in trees for n in walk(t) if isinstance(n, Key | Bound))
-    return _Needs(
-        program.aggregates,
-        tuple(dict.fromkeys(m for a in program.aggregates for m in measures_for(a))),
-        tuple(n for n in leaves if isinstance(n, Key)),
-        tuple(n for n in leaves if isinstance(n, Bound)),
-    )
-
-
-class _RingKeys:
-    """Key columns of all answers of a ring, made once; queries take slices of them."""
-
-    def __init__(self, ring: Closed, keys: KeySpace) -> None:
-        self._slot = ring.seat.plan.slot
-        self._groups = ring.answers.group
-        self._keys = keys
-        self._made: dict[int, pa.Array] = {}
-
-    def rows(self, index: int, rows: Ints | slice) -> pa.Array:
-        if index not in self._made:
-            values = self._keys.of_slot(self._slot).arrays([self._keys.types[k] for k in self._slot.keys])
-            self._made[index] = values[index].take(pa.array(self._groups))
-        whole = self._made[index]
-        return whole[rows] if isinstance(rows, slice) else whole.take(pa.array(rows))
-
-
-def _part(ring: Closed, seats: ProgramSeats, needs: _Needs, keys: _RingKeys) -> Part | None:
-    """The answers of these seats, out of all the ring's."""
-    answers, plan = ring.answers, ring.seat.plan
-    starts = answers.offsets[seats.shapes]
-    counts = answers.offsets[seats.shapes + 1] - starts
-    due = np.flatnonzero(counts)
-    if not due.size:
-        return None
-    starts, counts, ids, shapes = starts[due], counts[due], seats.ids[due], seats.shapes[due]
-    rows = _spread(starts, counts)
-    end_us = answers.end[rows] * plan.grain_us
-    start_us = None
-    if needs.bounds:
-        start_us = end_us - np.repeat(ring.seat.windows.range_panes[shapes], counts) * plan.grain_us
-    arrangement = ring.seat.arrangement
-    columns = {
-        m: (
-            *(answers.ints[i][rows] for i in _places(arrangement.ints[m])),
-            *(answers.floats[i][rows] for i in _places(arrangement.floats[m])),
-        )
-        for m in needs.measures
-    }
-    arrays = {k.index: keys.rows(k.index, rows) for k in needs.keys}
-    return Part(ids, counts, end_us, start_us, columns, arrays)
-
-
-def _spread(starts: Ints, counts: Ints) -> Ints | slice:
-    """starts[0] … starts[0] + counts[0] - 1, then the same for the next."""
-    if len(starts) == 1:
-        return slice(int(starts[0]), int(starts[0] + counts[0]))
-    before = np.cumsum(counts) - counts
-    total = int(before[-1] + counts[-1])
-    if np.array_equal(starts[1:], starts[:-1] + counts[:-1]):
-        return slice(int(starts[0]), int(starts[0]) + total)
-    return np.repeat(starts - before, counts) + np.arange(total)
-
-
-def _places(columns: slice) -> range:
-    return range(columns.start, columns.stop)
-
-
-def _finish(program: Program, needs: _Needs, parts: Sequence[Part], faults: dict[int, str]) -> list[Block]:
-    try:
-        return [_run(program, needs, parts)]
-    except FinishError:
-        return _finish_apart(program, needs, parts, faults)
-
-
-def _finish_apart(program: Program, needs: _Needs, parts: Sequence[Part], faults: dict[int, str]) -> list[Block]:
-    """Some query's expression fails on some answer: find which, keep the others."""
-    blocks = []
-    for part in parts:
-        for i, query_id in enumerate(part.ids.tolist()):
+        table = _RingTable(closed, keys, self._lines)
+        due = _due(closed)
+        while due.ids.size:
+            rows = _Rows(due, table)
             try:
-                blocks.append(_run(program, needs, [part.alone(i)]))
-            except FinishError as error:
+                return self._blocks(rows)
+            except _FailedError as failing:
+                found = self._blame(failing, rows)
+                faults.update(found)
+                due = due.at(np.flatnonzero(~np.isin(due.ids, list(found))))
+        return [], 0
+
+    def _blocks(self, rows: _Rows) -> tuple[list[Block], int]:
+        havings = rows.uses(lambda p: () if p.having is None else (p.having,))
+        if havings:
+            passed = np.ones(rows.ring.size, np.bool_)
+            for having, spans in havings.items():
+                positions = rows.positions(spans)
+                passed[positions] = self._evaluate(having, rows, positions).fill_null(False)
+            rows = rows.keep(passed)
+        pieces: dict[tuple[int, Expr], pa.Array] = {}
+        for expr, spans in rows.uses(lambda p: p.outputs).items():
+            values = self._evaluate(expr, rows, rows.positions(spans))
+            at = 0
+            for program, start, stop in spans:
+                pieces[program, expr] = values.slice(at, stop - start)
+                at += stop - start
+        return rows.blocks(pieces), rows.ring.size
+
+    def _evaluate(self, expr: Expr, rows: _Rows, positions: Ints | slice) -> pa.Array:
+        """The values of an expression at these positions."""
+        leaves: dict[Expr, pa.Array] = {}
+        try:
+            for leaf in dict.fromkeys(walk(expr)):
+                if isinstance(leaf, Aggregate):
+                    leaves[leaf] = finish_aggregate(leaf, {m: rows.measure(m, positions) for m in measures_for(leaf)})
+                elif isinstance(leaf, Key | Bound):
+                    leaves[leaf] = rows.leaf(leaf, positions)
+            if expr in leaves:
+                return leaves[expr]
+            size = positions.stop - positions.start if isinstance(positions, slice) else positions.size
+            return self._compile(expr).run(leaves, size).outputs[0]
+        except FinishError as error:
+            raise _FailedError(expr) from error
+
+    def _compile(self, expr: Expr) -> Finish:
+        found = self._compiled.get(expr)
+        if found is None:
+            if len(self._compiled) >= EXPRESSIONS_MAX:
+                self._compiled.clear()
+            found = self._compiled[expr] = compile_finish((expr,), None)
+        return found
+
+    def _blame(self, failing: _FailedError, rows: _Rows) -> dict[int, str]:
+        """Query id → reason, for each query that the expression fails for."""
+        faults: dict[int, str] = {}
+        for query_id, start, stop in rows.queries_with(failing.expr):
+            try:
+                self._evaluate(failing.expr, rows, slice(start, stop))
+            except _FailedError as alone:
+                error = alone.__cause__
+                assert isinstance(error, FinishError)
                 faults[query_id] = f"{error.code}: {error.what}"
-    return blocks
+        assert faults, failing.expr
+        return faults
 
 
-def _run(program: Program, needs: _Needs, parts: Sequence[Part]) -> Block:
-    """SELECT and HAVING over these parts."""
-    ids = np.concatenate([p.ids for p in parts])
-    counts = np.concatenate([p.counts for p in parts])
-    end_us = np.concatenate([p.end_us for p in parts])
-    columns = {
-        m: tuple(np.concatenate(c) for c in zip(*(p.columns[m] for p in parts), strict=True)) for m in needs.measures
-    }
-    inputs: dict[Expr, pa.Array] = {a: finish_aggregate(a, columns) for a in needs.aggregates}
-    inputs |= {k: pa.concat_arrays([p.keys[k.index] for p in parts]) for k in needs.keys}
-    for bound in needs.bounds:
-        starts = [p.start_us for p in parts if p.start_us is not None]
-        inputs[bound] = pa.array(end_us if bound.which == "end" else np.concatenate(starts)).cast(ARROW_TIME)
-    done = program.finish.run(inputs, len(end_us))
-    if done.kept is not None:
-        order = np.repeat(np.arange(len(ids)), counts)[done.kept]
-        counts = np.bincount(order, minlength=len(ids))
-        end_us = end_us[done.kept]
-    return Block(ids, counts, end_us, done.outputs)
+class _FailedError(Exception):
+    """Evaluating this failed, for some row."""
+
+    def __init__(self, expr: Expr) -> None:
+        self.expr = expr
 
 
-def _join(blocks: Sequence[Block]) -> Block:
-    if len(blocks) == 1:
-        return blocks[0]
-    columns = zip(*(b.columns for b in blocks), strict=True)
-    return Block(
-        np.concatenate([b.ids for b in blocks]),
-        np.concatenate([b.counts for b in blocks]),
-        np.concatenate([b.end_us for b in blocks]),
-        tuple(pa.concat_arrays(c) for c in columns),
-    )
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Queries with answers in this round: whose program, and which rows of the rings' table, from `starts` on."""
+
+    programs: Sequence[Program]
+    ids: Ints
+    program: Ints
+    starts: Ints
+    counts: Ints
+    range_us: Ints
+
+    def at(self, places: Ints) -> _Due:
+        arrays = (self.ids, self.program, self.starts, self.counts, self.range_us)
+        return _Due(self.programs, *(a[places] for a in arrays))
+
+
+def _due(closed: Sequence[Closed]) -> _Due:
+    """The queries that have answers, those with columns of the same types together, then those of one program."""
+    numbers: dict[int, int] = {}
+    programs: list[Program] = []
+    parts: list[tuple[Ints, ...]] = [(np.empty(0, np.int64),) * 5]
+    base = 0
+    for ring in closed:
+        sitting, offsets = ring.members, ring.answers.offsets
+        counts = (offsets[1:] - offsets[:-1])[sitting.shapes]
+        due = counts.nonzero()[0]
+        for program in sitting.programs:
+            if id(program) not in numbers:
+                numbers[id(program)] = len(programs)
+                programs.append(program)
+        own = np.array([numbers[id(p)] for p in sitting.programs], np.int64)
+        shapes = sitting.shapes[due]
+        range_us = sitting.windows.range_panes[shapes] * ring.seat.plan.grain_us
+        parts.append((sitting.ids[due], own[sitting.program[due]], offsets[shapes] + base, counts[due], range_us))
+        base += ring.answers.end.size
+    found = _Due(programs, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+    kinds: dict[tuple[object, ...], int] = {}
+    kind = np.array([kinds.setdefault(tuple(e.type for e in p.outputs), len(kinds)) for p in programs], np.int64)
+    return found.at(np.lexsort((found.program, kind[found.program]))) if programs else found
+
+
+class _Lines:
+    """Every measure that rings keep, as lines of two matrices; kept from round to round."""
+
+    def __init__(self) -> None:
+        self.all = arrange(())
+        self._places: dict[int, tuple[Arrangement, Ints, Ints]] = {}
+
+    def places(self, own: Arrangement) -> tuple[Ints, Ints]:
+        """The lines of a ring's columns."""
+        found = self._places.get(id(own))
+        if found is None or found[0] is not own:
+            if any(m not in self.all.ints for m in own.ints) or len(self._places) > RINGS_MAX:
+                self.all = arrange((*self.all.ints, *own.ints))
+                self._places.clear()
+            found = self._places[id(own)] = (own, *places_in(own, self.all))
+        return found[1:]
+
+
+class _RingTable:
+    """The answers of all rings, one after another.  Where a ring does not keep a measure, nobody asks for it."""
+
+    def __init__(self, closed: Sequence[Closed], keys: KeySpace, lines: _Lines) -> None:
+        self._closed = closed
+        self._keys = keys
+        self._key_columns: dict[Key, tuple[pa.Array, Ints]] = {}
+        for ring in closed:
+            lines.places(ring.seat.arrangement)
+        self._lines = lines.all
+        size = sum(ring.answers.end.size for ring in closed)
+        self.end_us: Ints = np.empty(size, np.int64)
+        self._ints: Ints = np.empty((len(lines.all.layout.int_ops), size), np.int64)
+        self._floats: Floats = np.empty((len(lines.all.layout.float_ops), size))
+        at = 0
+        for ring in closed:
+            answers, (ints, floats) = ring.answers, lines.places(ring.seat.arrangement)
+            rows = slice(at, at + answers.end.size)
+            np.multiply(answers.end, ring.seat.plan.grain_us, out=self.end_us[rows])
+            self._ints[ints, rows] = answers.ints
+            self._floats[floats, rows] = answers.floats
+            at = rows.stop
+
+    def measure(self, measure: Measure) -> tuple[Column, ...]:
+        return (*self._ints[self._lines.ints[measure]], *self._floats[self._lines.floats[measure]])
+
+    def key(self, key: Key, rows: Ints) -> pa.Array:
+        """The key of that position, of these rows."""
+        if key not in self._key_columns:
+            self._key_columns[key] = self._key_column(key)
+        values, codes = self._key_columns[key]
+        return values.take(pa.array(codes[rows]))
+
+    def _key_column(self, key: Key) -> tuple[pa.Array, Ints]:
+        """Distinct values, and for each row which: slots have few groups, and many rings."""
+        values: list[pa.Array] = []
+        places: dict[int, int] = {}
+        codes: list[Ints] = []
+        size = 0
+        for ring in self._closed:
+            slot, groups = ring.seat.plan.slot, ring.answers.group
+            numbered = self._keys.of_slot(slot)
+            if key.index >= len(slot.keys) or slot.keys[key.index].type != key.type:
+                codes.append(np.zeros(groups.size, np.int64))
+                continue
+            place = places.get(id(numbered))
+            if place is None:
+                own = numbered.arrays([self._keys.types[k] for k in slot.keys])[key.index]
+                values.append(own)
+                place = places[id(numbered)] = size
+                size += len(own)
+            codes.append(groups + np.int64(place))
+        return pa.concat_arrays(values), np.concatenate(codes)
+
+
+Span = tuple[int, int, int]
+
+
+class _Rows:
+    """One row for each answer of each query, in the order of the due: row `ring[i]` of the rings' table."""
+
+    def __init__(self, due: _Due, table: _RingTable, ring: Ints | None = None) -> None:
+        before = np.cumsum(due.counts) - due.counts
+        total = int(due.counts.sum())
+        self.ring: Ints = np.repeat(due.starts - before, due.counts) + np.arange(total) if ring is None else ring
+        self._due = due
+        self._table = table
+        self._edges: Ints = np.append(before, total)
+        first = np.flatnonzero(np.diff(due.program, prepend=-1))
+        self._spans: list[Span] = [
+            (int(due.program[f]), int(self._edges[f]), int(self._edges[stop]))
+            for f, stop in itertools.pairwise([*first, due.ids.size])
+        ]
+
+    def keep(self, passed: NDArray[np.bool_]) -> _Rows:
+        """Only the rows that passed; queries without any are no longer due."""
+        if passed.all():
+            return self
+        before = np.append(0, np.cumsum(passed))
+        counts = np.diff(before[self._edges])
+        left = np.flatnonzero(counts)
+        return _Rows(replace(self._due.at(left), counts=counts[left]), self._table, self.ring[passed])
+
+    def uses(self, exprs_of: Callable[[Program], Sequence[Expr]]) -> dict[Expr, list[Span]]:
+        """Each expression with the spans of the programs that have it."""
+        found: dict[Expr, list[Span]] = {}
+        for span in self._spans:
+            for expr in dict.fromkeys(exprs_of(self._due.programs[span[0]])):
+                found.setdefault(expr, []).append(span)
+        return found
+
+    def positions(self, spans: Sequence[Span]) -> Ints | slice:
+        if len(spans) == 1:
+            return slice(spans[0][1], spans[0][2])
+        return np.concatenate([np.arange(start, stop) for _, start, stop in spans])
+
+    def measure(self, measure: Measure, positions: Ints | slice) -> tuple[Column, ...]:
+        rows = self.ring[positions]
+        return tuple(column[rows] for column in self._table.measure(measure))
+
+    def leaf(self, leaf: Key | Bound, positions: Ints | slice) -> pa.Array:
+        rows = self.ring[positions]
+        if isinstance(leaf, Key):
+            return self._table.key(leaf, rows)
+        times = self._table.end_us[rows]
+        if leaf.which == "start":
+            times = times - np.repeat(self._due.range_us, self._due.counts)[positions]
+        return pa.array(times).cast(ARROW_TIME)
+
+    def queries_with(self, expr: Expr) -> list[tuple[int, int, int]]:
+        """Id and rows of each query that selects the expression or filters by it."""
+        users = [expr in (*p.outputs, p.having) for p in self._due.programs]
+        return [
+            (int(query_id), int(self._edges[i]), int(self._edges[i + 1]))
+            for i, query_id in enumerate(self._due.ids)
+            if users[self._due.program[i]]
+        ]
+
+    def blocks(self, pieces: dict[tuple[int, Expr], pa.Array]) -> list[Block]:
+        """Programs with columns of the same types follow each other: a block for each such run."""
+        runs: dict[tuple[object, ...], list[Span]] = {}
+        for span in self._spans:
+            runs.setdefault(tuple(e.type for e in self._due.programs[span[0]].outputs), []).append(span)
+        return [self._block(spans, pieces) for spans in runs.values()]
+
+    def _block(self, spans: Sequence[Span], pieces: dict[tuple[int, Expr], pa.Array]) -> Block:
+        start, stop = spans[0][1], spans[-1][2]
+        first, last = np.searchsorted(self._edges, (start, stop))
+        columns = zip(*([pieces[p, e] for e in self._due.programs[p].outputs] for p, _, _ in spans), strict=True)
+        return Block(
+            self._due.ids[first:last], self._due.counts[first:last], self._table.end_us[self.ring[start:stop]],
+            tuple(pa.concat_arrays(column) for column in columns),
+        )

@@ -1,23 +1,24 @@
 """From the rows of one Spark aggregate to the rings: roll up by slot, number the groups, add.
 
-Pure.  Costs rows × slots, where rows are what Spark's aggregate left: panes × groups × signatures.
+Pure, but for asking Spark of keys never seen before (`Evaluate`).  Costs rows × slots, where rows are what Spark's
+aggregate left: panes × groups × signatures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.families.windows.aggregate import PANE, SET, all_keys, column_names, key_name, signature, word_names
+from headrace.families.windows.aggregate import PANE, SET, all_keys, grouping, key_name, word_names
 from headrace.families.windows.branches import Branch, Twig
+from headrace.families.windows.columns import float_identity, int_identity, part_names, parts_of, ring_columns
 from headrace.families.windows.fold_kernels import join_columns, roll_up
-from headrace.families.windows.groups import Groups
+from headrace.families.windows.groups import Evaluate, Groups
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import Cuts, Slot
 from headrace.families.windows.ring import Layout
@@ -28,12 +29,10 @@ Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
-_INT = np.iinfo(np.int64)
-
 
 @dataclass(slots=True)
 class KeySpace:
-    """Numbers of keys, kept from round to round: by cut (its keys) and by slot."""
+    """Numbers of keys, kept from round to round: by what Spark groups by, and by slot."""
 
     cuts: dict[tuple[Expr, ...], Groups]
     slots: dict[Slot, Groups]
@@ -44,10 +43,10 @@ class KeySpace:
         return KeySpace({}, {}, {})
 
     def of_cut(self, keys: tuple[Expr, ...]) -> Groups:
-        return self.cuts.setdefault(keys, Groups())
+        return self.cuts.setdefault(keys, Groups(keys))
 
     def of_slot(self, slot: Slot) -> Groups:
-        return self.slots.setdefault(slot, Groups())
+        return self.slots.setdefault(slot, Groups(slot.keys))
 
     def forget(self, slot: Slot) -> None:
         gone = self.slots.pop(slot, None)
@@ -69,67 +68,73 @@ class SlotRows:
 class PaneRows:
     """One pane table, ready to be rolled up."""
 
-    def __init__(self, cuts: Cuts, table: pa.Table, keys: KeySpace) -> None:
+    def __init__(self, cuts: Cuts, table: pa.Table, keys: KeySpace, evaluate: Evaluate) -> None:
         self._cuts = cuts
         self._table = table
         self._keys = keys
-        self._cut: dict[int, _CutRows] = {}
+        self._evaluate = evaluate
         for i, key in enumerate(all_keys(cuts)):
             keys.types[key] = table.schema.field(key_name(i)).type
 
-    def roll(self, branch: Branch) -> Iterator[tuple[Twig, SlotRows]]:
-        """The rows of each slot of a branch: the first out of the cut's, finer before coarser."""
-        cut = self._cuts.cuts[branch.cut]
-        rows = self._cut_rows(branch.cut)
-        finest = self._keys.of_cut(cut.keys)
-        made: list[tuple[SlotRows, Arrangement, Groups, tuple[Expr, ...]]] = []
+    def roll(self, branches: Sequence[Branch]) -> Iterator[tuple[Twig, SlotRows]]:
+        """The rows of each slot of the branches."""
+        for c in dict.fromkeys(b.cut for b in branches):
+            mine = [b for b in branches if b.cut == c]
+            rows = self._cut_rows(c)
+            own = grouping(self._cuts.cuts[c])
+            wanted = dict.fromkeys(e for b in mine for e in (b.where, *(k for t in b.twigs for k in t.slot.keys)))
+            rows.finest.learn([e for e in own.facts if e in wanted], self._keys.types, self._evaluate)
+            for branch in mine:
+                yield from self._roll_branch(branch, rows)
+
+    def _roll_branch(self, branch: Branch, rows: _CutRows) -> Iterator[tuple[Twig, SlotRows]]:
+        """The first out of the cut's, finer before coarser."""
+        made: list[tuple[SlotRows, Arrangement, Groups]] = []
         if branch.trunk is not None:
-            trunk = rows.select(branch.where, None, len(finest), branch.trunk)
-            made.append((trunk, branch.trunk, finest, cut.keys))
+            made.append((rows.select(branch.where, None, branch.trunk), branch.trunk, rows.finest))
         for twig in branch.twigs:
             groups = self._keys.of_slot(twig.slot)
             if twig.parent is None:
-                into = finest.into(groups, [cut.keys.index(k) for k in twig.slot.keys])
-                found = rows.select(branch.where, into, len(groups), twig.arrangement)
+                found = rows.select(branch.where, groups, twig.arrangement)
             else:
-                parent, given, finer, keys = made[twig.parent]
-                into = finer.into(groups, [keys.index(k) for k in twig.slot.keys])
+                parent, given, finer = made[twig.parent]
+                into = finer.into(groups)
                 found = _roll_again(parent, given, into, len(groups), twig.arrangement)
-            made.append((found, twig.arrangement, groups, twig.slot.keys))
+            made.append((found, twig.arrangement, groups))
             yield twig, found
 
     def _cut_rows(self, c: int) -> _CutRows:
-        if c not in self._cut:
-            table = self._table
-            if len(self._cuts.cuts) > 1:
-                table = table.filter(pc.equal(table.column(SET), c))
-            self._cut[c] = _CutRows(self._cuts, c, table, self._keys)
-        return self._cut[c]
+        table = self._table
+        if len(self._cuts.cuts) > 1:
+            table = table.filter(pc.equal(table.column(SET), c))
+        return _CutRows(self._cuts, c, table, self._keys)
 
 
 class _CutRows:
     """The rows of one cut as arrays, by pane."""
 
     def __init__(self, cuts: Cuts, c: int, table: pa.Table, keys: KeySpace) -> None:
-        self._cut, names = cuts.cuts[c], all_keys(cuts)
-        self._signature = signature(self._cut)
-        order = np.argsort(np.asarray(table.column(PANE).to_numpy(), np.int64), kind="stable")
-        table = table.take(pa.array(order)).combine_chunks()
-        self._panes: Ints = np.asarray(table.column(PANE).to_numpy(), np.int64)
-        self._words: list[Ints] = [np.asarray(table.column(w).to_numpy(), np.int64) for w in word_names(cuts, c)]
-        columns = [table.column(key_name(names.index(k))).combine_chunks() for k in self._cut.keys]
-        self._groups = keys.of_cut(self._cut.keys).encode(columns, table.num_rows)
-        self._ints = _matrix(cuts, table, "int_ops", _int_identity, np.int64)
-        self._floats = _matrix(cuts, table, "float_ops", _float_identity, np.float64)
+        self._grouping, names = grouping(cuts.cuts[c]), all_keys(cuts)
+        panes: Ints = table.column(PANE).to_numpy()
+        order = np.argsort(panes, kind="stable")
+        columns = [table.column(key_name(names.index(k))).combine_chunks() for k in self._grouping.keys]
+        self.finest = keys.of_cut(self._grouping.keys)
+        self._groups: Ints32 = self.finest.encode(columns, table.num_rows)[order]
+        self._panes: Ints = panes[order]
+        self._words: list[Ints] = [table.column(w).to_numpy()[order] for w in word_names(cuts, c)]
+        self._ints, self._floats = _matrices(cuts, table, order)
         self._places = _places(cuts)
 
-    def select(self, where: Expr | None, into: Ints32 | None, width: int, arrangement: Arrangement) -> SlotRows:
-        """Rows the predicate selects, by pane and group; `into` maps the cut's groups to coarser ones."""
+    def select(self, where: Expr | None, coarser: Groups | None, arrangement: Arrangement) -> SlotRows:
+        """Rows the predicate selects, by pane and group of `coarser` (of the cut, if none)."""
         word, bit = self._panes, -1
-        if where is not None:
-            place, bit = self._signature.place(where)
+        if where in self._grouping.facts:
+            word, bit = self.finest.flags(where)[self._groups], 0
+        elif where is not None:
+            place, bit = self._grouping.place(where)
             word = self._words[place]
-        groups = self._groups if into is None else into[self._groups]
+        groups = self._groups if coarser is None else self.finest.into(coarser)[self._groups]
+        width = len(self.finest if coarser is None else coarser)
         rows = SlotRows(self._panes, groups, self._ints, self._floats)
         return _roll(rows, word, bit, width, self._columns(arrangement), arrangement.layout)
 
@@ -141,18 +146,18 @@ class _CutRows:
             own = COLUMNS[measure.kind]
             place = self._places.get(measure)
             for i, op in enumerate(own.int_ops):
-                ints.append(self._empty(op, self._ints, _INT_EMPTY) if place is None else place[0] + i)
+                ints.append(self._empty(op, self._ints) if place is None else place[0] + i)
             for i, op in enumerate(own.float_ops):
-                floats.append(self._empty(op, self._floats, _FLOAT_EMPTY) if place is None else place[1] + i)
+                floats.append(self._empty(op, self._floats) if place is None else place[1] + i)
         return np.array(ints, np.int64), np.array(floats, np.int64)
 
-    def _empty(self, op: int, matrix: NDArray[np.generic], empties: Sequence[int]) -> int:
+    def _empty(self, op: int, matrix: NDArray[np.generic]) -> int:
         """Matrices end with one empty line for each kind of identity."""
         kind = ADD if op >= MOMENTS_N else op
-        return len(matrix) - len(empties) + empties.index(kind)
+        return len(matrix) - len(_EMPTY) + _EMPTY.index(kind)
 
 
-_INT_EMPTY = _FLOAT_EMPTY = (ADD, MIN, MAX)
+_EMPTY = (ADD, MIN, MAX)
 
 
 def _roll_again(rows: SlotRows, given: Arrangement, into: Ints32, width: int, wanted: Arrangement) -> SlotRows:
@@ -197,25 +202,19 @@ def _places(cuts: Cuts) -> dict[Measure, tuple[int, int]]:
     return places
 
 
-def _matrix(cuts: Cuts, table: pa.Table, which: str, identity: Callable[[int], float], kind: type) -> NDArray[Any]:
-    """All columns of one number type; nulls are identities, and empty columns follow."""
-    columns: list[NDArray[Any]] = []
-    for m, measure in enumerate(cuts.measures):
-        own = COLUMNS[measure.kind]
-        first = len(own.int_ops) if which == "float_ops" else 0
-        for i, op in enumerate(getattr(own, which)):
-            values = table.column(column_names(m, measure)[first + i]).fill_null(identity(op))
-            columns.append(np.asarray(values.to_numpy(), kind))
-    columns += [np.full(table.num_rows, identity(op), kind) for op in _INT_EMPTY]
-    return np.stack(columns)
-
-
-def _int_identity(op: int) -> int:
-    return 0 if op == ADD else int(_INT.max if op == MIN else _INT.min)
-
-
-def _float_identity(op: int) -> float:
-    """Empty as the ring knows it: NaN is above every number, so it is the identity of MIN."""
-    if op == ADD or op >= MOMENTS_N:
-        return 0.0
-    return float("nan") if op == MIN else float("-inf")
+def _matrices(cuts: Cuts, table: pa.Table, order: Ints) -> tuple[Ints, Floats]:
+    """All columns of each number type, their rows in `order`; empty columns follow."""
+    names = part_names(cuts.measures)
+    ints: list[Ints] = []
+    floats: list[Floats] = []
+    for measure in cuts.measures:
+        made = ring_columns(measure, [table.column(names[part]) for part in parts_of(measure)])
+        split = len(COLUMNS[measure.kind].int_ops)
+        ints += made[:split]
+        floats += made[split:]
+    ints += [np.full(order.size, int_identity(op), np.int64) for op in _EMPTY]
+    floats += [np.full(order.size, float_identity(op)) for op in _EMPTY]
+    whole, real = np.empty((len(ints), order.size), np.int64), np.empty((len(floats), order.size))
+    for column, line in zip((*ints, *floats), (*whole, *real), strict=True):
+        np.take(column, order, out=line)
+    return whole, real

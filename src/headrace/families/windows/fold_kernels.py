@@ -121,12 +121,13 @@ def join_floats_of(
 
 @numba.njit(cache=True)
 def absorb(
-    ops: Ops, old: Columns, kept: int, new: Columns, seen: Flags, ints: Ints, floats: Floats, out: Columns
+    ops: Ops, old: Columns, kept: int, new: Columns, places: Ops, seen: Flags, ints: Ints, floats: Floats, out: Columns
 ) -> int:
     """Merge `new` rows, by pane, into the first `kept` rows of `old`, which are by pane and group, one each.
 
-    `seen`, `ints`, `floats` are scratch, `seen` all zero before and after.  Returns how many rows `out` has: by pane
-    and group, one each.  A left fold: absorbing some rows now and some later gives the same bits as all at once.
+    Our columns are at `places` among those of `new`.  `seen`, `ints`, `floats` are scratch, `seen` all zero before and
+    after.  Returns how many rows `out` has: by pane and group, one each.  A left fold: absorbing some rows now and
+    some later gives the same bits as all at once.
     """
     written = 0
     at = 0
@@ -142,9 +143,9 @@ def absorb(
             at += 1
         while start < new.pane.size and new.pane[start] == pane:
             if seen[new.group[start]]:
-                merge(ops, ints, floats, new.group[start], new, start)
+                merge(ops, ints, floats, new.group[start], new, start, places)
             else:
-                load_row(new, start, seen, ints, floats)
+                pick_row(new, start, places, seen, ints, floats)
             start += 1
         for g in range(seen.size):
             if seen[g]:
@@ -181,3 +182,14 @@ def load_row(source: Columns, at: int, seen: Flags, ints: Ints, floats: Floats) 
         ints[c, g] = source.ints[c, at]
     for c in range(source.floats.shape[0]):
         floats[c, g] = source.floats[c, at]
+
+
+@numba.njit(cache=True)
+def pick_row(source: Columns, at: int, places: Ops, seen: Flags, ints: Ints, floats: Floats) -> None:
+    """As `load_row`, from other columns."""
+    g = source.group[at]
+    seen[g] = 1
+    for c in range(ints.shape[0]):
+        ints[c, g] = source.ints[places.ints[c], at]
+    for c in range(floats.shape[0]):
+        floats[c, g] = source.floats[places.floats[c], at]

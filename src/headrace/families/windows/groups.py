@@ -1,30 +1,40 @@
 """Group keys as small numbers: a ring's columns are groups, and keys are only looked at when new.
 
 Rows of a round come grouped by the keys of a cut; `Groups` numbers the distinct keys, once.  A slot that groups
-by fewer of them has `Groups` of its own, and a map from the finer numbers to the coarser ones.
+by fewer of them has `Groups` of its own, and a map from the finer numbers to the coarser ones.  What follows from the
+keys (`aggregate.py` calls it a fact) is asked of Spark once for each new key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headrace.sql.tree import Expr
+
+Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 KeyRow = tuple[object, ...]
+Evaluate = Callable[[Sequence[Expr], Sequence[pa.Array], Sequence[Expr]], list[pa.Array]]
+"""Keys, their values, facts → the values of the facts."""
+FACTS_MIN = 64
 
 
 class Groups:
     """Distinct keys ↔ dense numbers, in order of appearance."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: tuple[Expr, ...]) -> None:
+        self.keys = keys
         self._ids: dict[KeyRow, int] = {}
         self._rows: list[KeyRow] = []
         self._maps: dict[int, tuple[Groups, Ints32]] = {}
         self._arrays: list[pa.Array] | None = None
+        self._facts: dict[Expr, list[object]] = {}
+        self._flags: dict[Expr, Ints] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -46,12 +56,14 @@ class Groups:
         numbers = np.fromiter((self.number(key) for key in uniques), np.int32, len(uniques))
         return numbers[inverse]
 
-    def into(self, coarser: Groups, positions: Sequence[int]) -> Ints32:
-        """For each number so far, the one in `coarser`, whose keys are ours at these positions."""
+    def into(self, coarser: Groups) -> Ints32:
+        """For each number so far, the one in `coarser`, whose keys are among ours and our facts."""
         _, known = self._maps.get(id(coarser), (coarser, np.zeros(0, np.int32)))
         if len(known) < len(self._rows):
-            new = [coarser.number(tuple([row[p] for p in positions])) for row in self._rows[len(known) :]]
-            known = np.concatenate((known, np.array(new, np.int32)))
+            columns = [self._values(key, len(known)) for key in coarser.keys]
+            rows = zip(*columns, strict=True) if columns else [()] * (len(self._rows) - len(known))
+            new = np.fromiter((coarser.number(row) for row in rows), np.int32, len(self._rows) - len(known))
+            known = np.concatenate((known, new))
             self._maps[id(coarser)] = (coarser, known)  # holding it keeps its id its own
         return known
 
@@ -61,11 +73,41 @@ class Groups:
     def arrays(self, types: Sequence[pa.DataType]) -> list[pa.Array]:
         """One array for each key, its values by number."""
         if self._arrays is None:
-            self._arrays = [_from_raw([row[j] for row in self._rows], t) for j, t in enumerate(types)]
+            self._arrays = self._arrays_from(0, types)
         return self._arrays
 
+    def learn(self, facts: Sequence[Expr], types: dict[Expr, pa.DataType], evaluate: Evaluate) -> None:
+        """Make sure these facts are known of every group."""
+        missing = [f for f in facts if len(self._facts.get(f, ())) < len(self._rows)]
+        if not missing:
+            return
+        if len(self._facts) > 2 * len(facts) + FACTS_MIN:  # most were for queries that have gone
+            self._facts = {f: known for f, known in self._facts.items() if f in facts}
+            self._flags.clear()
+        start = min(len(self._facts.get(f, ())) for f in missing)
+        values = self._arrays_from(start, [types[k] for k in self.keys])
+        for fact, found in zip(missing, evaluate(self.keys, values, missing), strict=True):
+            types[fact] = found.type
+            self._facts[fact] = self._facts.get(fact, [])[:start] + _to_raw(found).to_pylist()
 
-def distinct(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], list[KeyRow]]:
+    def flags(self, fact: Expr) -> Ints:
+        """By number, 1 where the fact is true, 0 where it is false or null."""
+        known = self._flags.get(fact)
+        if known is None or len(known) < len(self._rows):
+            known = self._flags[fact] = np.array([value is True for value in self._facts.get(fact, ())], np.int64)
+        return known
+
+    def _values(self, key: Expr, start: int) -> list[object]:
+        if key in self.keys:
+            place = self.keys.index(key)
+            return [row[place] for row in self._rows[start:]]
+        return self._facts.get(key, [])[start:]
+
+    def _arrays_from(self, start: int, types: Sequence[pa.DataType]) -> list[pa.Array]:
+        return [_from_raw([row[j] for row in self._rows[start:]], t) for j, t in enumerate(types)]
+
+
+def distinct(columns: Sequence[pa.Array]) -> tuple[Ints, list[KeyRow]]:
     """Row → index of its key, and the distinct keys as raw values."""
     encoded = pc.dictionary_encode(_to_raw(columns[0]), null_encoding="encode")
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)

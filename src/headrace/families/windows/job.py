@@ -13,19 +13,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import RoundError
-from headrace.families.windows.aggregate import KIND, NEWEST, PANE, ROWS, SET, aggregate_sql
+from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
 from headrace.families.windows.answering import Answering
+from headrace.families.windows.columns import KIND, ROWS_PART, part_names
+from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
 from headrace.families.windows.suspects import find_faults, suspects_of
 from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Round
 from headrace.runtime.faults import is_value_fault, reason_of
 from headrace.runtime.statistics import Census, Stopwatch
+from headrace.sql.tree import Column, Expr, columns_of
 
 VIEW = "headrace_batch"
+AT = "at"
 
 
 class WindowsFamily:
@@ -54,7 +59,7 @@ class WindowsWork:
         outcome.census = census
         round = Round(round.id, round.newest_before_us, round.late_us, census)
         with watch.stage("roll"):
-            mark = self._rings.take(cuts, panes, round)
+            mark = self._rings.take(cuts, panes, round, _evaluate(batch.frame.sparkSession))
             outcome.selectivity = self._rings.selectivity
         with watch.stage("answer"):
             closed = self._rings.close(round.watermark_us)
@@ -103,15 +108,32 @@ def _collect(batch: Batch, cuts: Cuts) -> pa.Table:
 
 def _census(table: pa.Table) -> tuple[Census, pa.Table]:
     """Count rows by kind (in the first cut: each cut has all rows), and keep the panes."""
-    first = table.column(SET).to_numpy() == 0
-    kinds = table.column(KIND).to_numpy()[first]
-    counts = np.bincount(kinds, table.column(ROWS).to_numpy()[first], BAD + 1).astype(np.int64)
-    newest = pc.max(table.filter(pa.array(first)).filter(pc.less_equal(pa.array(kinds), LATE)).column(NEWEST)).as_py()
+    each = table.filter(pc.equal(table.column(SET), 0)) if SET in table.column_names else table
+    kinds = each.column(KIND).to_numpy()
+    counts = np.bincount(kinds, each.column(part_names(())[ROWS_PART]).to_numpy(), BAD + 1).astype(np.int64)
+    newest = pc.max(each.filter(pa.array(kinds <= LATE)).column(NEWEST)).as_py()
     census = Census(int(counts.sum()), int(counts[LATE]), int(counts[NO_TIME]), int(counts[BAD]), newest)
-    drop = [KIND, ROWS, NEWEST]
     if PANE not in table.column_names:
-        return census, table.slice(0, 0).drop_columns(drop)
-    return census, table.filter(pc.equal(table.column(KIND), OK)).drop_columns(drop)
+        table = table.slice(0, 0)
+    elif counts[OK] < counts.sum():
+        table = table.filter(pc.equal(table.column(KIND), OK))
+    return census, table.drop_columns([KIND, NEWEST])
+
+
+def _evaluate(session: SparkSession) -> Evaluate:
+    """Facts of keys, by Spark: a small job, run when there are keys it has not been asked of."""
+
+    def evaluate(keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]) -> list[pa.Array]:
+        used = {i: k for i, k in enumerate(keys) if isinstance(k, Column) and k.name in columns_of(*facts)}
+        rows = len(values[0]) if values else 1
+        table = pa.table({AT: pa.array(range(rows), pa.int64()), **{key_name(i): values[i] for i in used}})
+        ddl = ", ".join([f"{AT} BIGINT", *(f"{key_name(i)} {k.type}" for i, k in used.items())])
+        names = {k.name: key_name(i) for i, k in used.items()}
+        texts = [f"{fact_sql(fact, names)} AS f{i}" for i, fact in enumerate(facts)]
+        found = session.createDataFrame(table, ddl).selectExpr(AT, *texts).toArrow().sort_by(AT)
+        return [found.column(f"f{i}").combine_chunks() for i in range(len(facts))]
+
+    return evaluate
 
 
 def _probe(batch: Batch) -> Callable[[Sequence[str]], str | None]:

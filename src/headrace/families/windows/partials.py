@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.families.windows import fold_kernels
-from headrace.families.windows.ring_kernels import Columns, Floats, Ints, Ints32, Ops
+from headrace.families.windows.ring_kernels import Columns, Ints, Ops
 
 
 class Partials:
@@ -27,17 +27,12 @@ class Partials:
     def nbytes(self) -> int:
         return sum(c.nbytes for c in (*self.columns, self._ints, self._floats))
 
-    def append(self, panes: Ints, groups: Ints32, ints: Ints, floats: Floats) -> None:
-        """Rows by pane are taken as they come; others are put in that order first."""
-        if panes.size > 1 and (panes[1:] < panes[:-1]).any():
-            order = np.argsort(panes, kind="stable")
-            panes, groups, ints, floats = panes[order], groups[order], ints[:, order], floats[:, order]
-        whole = np.ascontiguousarray
-        new = Columns(whole(panes), whole(groups), whole(ints), whole(floats))
-        self._widen(int(groups.max()) + 1)
-        old, self.columns = self.columns, self._empty(self._rows + panes.size)
+    def append(self, new: Columns, places: Ops, groups: int) -> None:
+        """Rows by pane; our columns are at these places among theirs, and their groups are below `groups`."""
+        self._widen(groups)
+        old, self.columns = self.columns, self._empty(self._rows + new.pane.size)
         scratch = (self._seen, self._ints, self._floats)
-        self._rows = fold_kernels.absorb(self._ops, old, self._rows, new, *scratch, self.columns)
+        self._rows = fold_kernels.absorb(self._ops, old, self._rows, new, places, *scratch, self.columns)
 
     def due(self, through: int) -> Ints:
         """Positions of the rows of panes up to `through`, by pane."""

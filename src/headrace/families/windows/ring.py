@@ -97,6 +97,7 @@ class Ring:
         self.layout = layout
         self.length = length
         self._ops = Ops(np.array(layout.int_ops, np.int64), np.array(layout.float_ops, np.int64))
+        self._all = Ops(np.arange(len(layout.int_ops)), np.arange(len(layout.float_ops)))
         self._open = Partials(self._ops)
         self._groups = 0
         self._clock = np.array([first, first - length - 1, 0, 0, 0, 0], np.int64)
@@ -115,16 +116,18 @@ class Ring:
     def nbytes(self) -> int:
         return sum(a.nbytes for rows in (self._tail, self._head, self._row) for a in rows) + self._open.nbytes
 
-    def add(self, panes: Ints, groups: Ints32, ints: Ints, floats: Floats) -> None:
-        """Merge partial rows (columns of `ints` and `floats`) into open panes, in the order given.
+    def add(self, panes: Ints, groups: Ints32, ints: Ints, floats: Floats, places: Ops | None = None) -> None:
+        """Merge partial rows, by pane, into open panes, in the order given.
 
-        Several may meet in one pane and group.  Rows are as wide as the largest group id: ids should be dense.
+        `places` says which columns of `ints` and `floats` are the ring's; without it they are, in its order.
+        Several rows may meet in one pane and group.  Rows are as wide as the largest group id: ids should be dense.
         """
         if not panes.size:
             return
-        assert panes.min() >= self._clock[kernels.NEXT], "a partial for a closed pane"
-        self._open.append(panes, groups, ints, floats)
-        self._widen(int(groups.max()) + 1)
+        assert panes[0] >= self._clock[kernels.NEXT], "a partial for a closed pane"
+        width = int(groups.max()) + 1
+        self._open.append(Columns(panes, groups, ints, floats), self._all if places is None else places, width)
+        self._widen(width)
 
     def close(self, through: int, windows: Windows) -> Answers:
         """Close every open pane up to `through`, in order; answer each window that ends at the right edge of one.
@@ -148,7 +151,7 @@ class Ring:
     def _advance(self, through: int, order: Ints, spans: Ints, due: Ints, chunk: _Chunk) -> int:
         """Close panes until done or the chunk is full; returns the answers the next chunk must have room for."""
         self._clock[kernels.WRITTEN] = self._clock[kernels.BLOCKS] = 0
-        ring = (self._clock, self._ops, self._tail, self._head, self._row, self._groups)
+        ring = (self._clock, self._ops, self._all, self._tail, self._head, self._row, self._groups)
         return int(kernels.advance(through, *ring, order, self._open.columns, spans, due, *chunk))
 
     def _spans(self, windows: Windows) -> tuple[Ints, Ints]:
@@ -199,31 +202,21 @@ def _columns(ints: int, floats: int, room: int) -> Columns:
 
 def _gather(chunks: list[_Chunk], shapes: int) -> Answers:
     """All chunks as one, blocks sorted by shape (within a shape they already come by end)."""
-    shape, end, count = np.concatenate([c.blocks for c in chunks], axis=1)
-    order = np.argsort(shape, kind="stable")
-    ordered, sizes = shape[order], count[order]
-    offsets = np.searchsorted(ordered, np.arange(shapes + 1))
-    starts = np.concatenate([[0], np.cumsum(sizes)])
-    if len(chunks) == 1 and end[0] == end[-1]:
+    blocks = chunks[0].blocks if len(chunks) == 1 else np.concatenate([c.blocks for c in chunks], axis=1)
+    offsets, to, shape, end = kernels.sort_blocks(np.ascontiguousarray(blocks), shapes)
+    total = end.size
+    if len(chunks) == 1 and blocks[1, 0] == blocks[1, -1]:  # of one pane: they have been written by shape
         answers = chunks[0].answers
     else:
-        answers = _place(chunks, order, starts)
-    total = int(starts[-1])
+        answers = _place(chunks, to, total)
     return Answers(
-        shape=np.repeat(ordered.astype(np.int32), sizes),
-        end=np.repeat(end[order], sizes),
-        group=answers.group[:total],
-        ints=answers.ints[:, :total],
-        floats=answers.floats[:, :total],
-        offsets=starts[offsets],
+        shape, end, answers.group[:total], answers.ints[:, :total], answers.floats[:, :total], offsets
     )
 
 
-def _place(chunks: list[_Chunk], order: Ints, starts: Ints) -> Columns:
-    """Copy every block to where it belongs: `order` lists the blocks of all chunks as they shall be."""
-    out = _columns(chunks[0].answers.ints.shape[0], chunks[0].answers.floats.shape[0], int(starts[-1]))
-    to = np.empty(order.size, np.int64)
-    to[order] = starts[:-1]
+def _place(chunks: list[_Chunk], to: Ints, total: int) -> Columns:
+    """Copy every block of all chunks to where it belongs."""
+    out = _columns(chunks[0].answers.ints.shape[0], chunks[0].answers.floats.shape[0], total)
     done = 0
     for chunk in chunks:
         blocks = chunk.blocks.shape[1]

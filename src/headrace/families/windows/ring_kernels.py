@@ -132,10 +132,10 @@ def clear_rows(ops: Ops, rows: Rows) -> None:
 
 
 @numba.njit(cache=True)
-def merge(ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int) -> None:
-    """Join partial p into group g of a row."""
+def merge(ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int, places: Ops) -> None:
+    """Join partial p into group g of a row; column c of the row is at `places` among those of the partials."""
     for c in range(ops.ints.size):
-        new = parts.ints[c, p]
+        new = parts.ints[places.ints[c], p]
         if ops.ints[c] == ADD:
             ints[c, g] += new
         elif ops.ints[c] == MIN:
@@ -143,7 +143,7 @@ def merge(ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int) 
         else:
             ints[c, g] = max(ints[c, g], new)
     for c in range(ops.floats.size):
-        x = parts.floats[c, p]
+        x = parts.floats[places.floats[c], p]
         if ops.floats[c] == ADD:
             floats[c, g] += x
         elif ops.floats[c] == MIN:
@@ -151,8 +151,9 @@ def merge(ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int) 
         elif ops.floats[c] == MAX:
             floats[c, g] = max_nan_last(floats[c, g], x)
         elif ops.floats[c] == MOMENTS_N:
+            mean, m2 = parts.floats[places.floats[c + 1], p], parts.floats[places.floats[c + 2], p]
             floats[c, g], floats[c + 1, g], floats[c + 2, g] = join_moments(
-                floats[c, g], floats[c + 1, g], floats[c + 2, g], x, parts.floats[c + 1, p], parts.floats[c + 2, p]
+                floats[c, g], floats[c + 1, g], floats[c + 2, g], x, mean, m2
             )
 
 
@@ -207,7 +208,9 @@ def extend(b: int, k: int, ops: Ops, tail: Rows, head: Rows, groups: int) -> Non
 
 
 @numba.njit(cache=True)
-def enter(b: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, order: Ints, parts: Columns, groups: int) -> None:
+def enter(
+    b: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: Rows, order: Ints, parts: Columns, groups: int
+) -> None:
     """Close pane b: lengthen the tails, fill its row from its partials, extend the heads."""
     k = lowest_bit(b, head.live.size - 1)
     lengthen(b, k, ops, tail, groups)
@@ -217,7 +220,7 @@ def enter(b: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, order: Ints, pa
         tail.live[t] = 0
     while clock[USED] < order.size and parts.pane[order[clock[USED]]] == b:
         p = order[clock[USED]]
-        merge(ops, tail.ints[t], tail.floats[t], parts.group[p], parts, p)
+        merge(ops, tail.ints[t], tail.floats[t], parts.group[p], parts, p, places)
         tail.live[t] = 1
         clock[LAST] = b
         clock[USED] += 1
@@ -310,8 +313,8 @@ def skip_emptiness(through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, 
 
 
 @numba.njit(cache=True)
-def advance(through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, row: Rows, groups: int, order: Ints,
-            parts: Columns, spans: Ints, due: Ints, blocks: Ints, out: Columns) -> int:
+def advance(through: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: Rows, row: Rows, groups: int,
+            order: Ints, parts: Columns, spans: Ints, due: Ints, blocks: Ints, out: Columns) -> int:
     """Close panes up to `through`.  Stop early, with the answers the next pane has, when `out` or `blocks` is full."""
     schedule(clock[NEXT], spans, due)
     while clock[NEXT] <= through:
@@ -319,7 +322,7 @@ def advance(through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, row: Ro
             if skip_emptiness(through, clock, ops, tail, head, order, parts):
                 schedule(clock[NEXT], spans, due)
                 continue
-            enter(clock[NEXT], clock, ops, tail, head, order, parts, groups)
+            enter(clock[NEXT], clock, ops, places, tail, head, order, parts, groups)
         b = clock[NEXT]
         if blocks.shape[1] - clock[BLOCKS] < due.size:
             return 0
@@ -336,6 +339,26 @@ def advance(through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, row: Ro
         clock[NEXT] = b + 1
         clock[ENTERED] = 0
     return 0
+
+
+@numba.njit(cache=True)
+def sort_blocks(blocks: Ints, shapes: int) -> tuple[Ints, Ints, Ints32, Ints]:
+    """By shape, and within a shape as they come: where the answers of each shape begin, where those of each block
+    go, and shape and end of each answer."""
+    offsets = np.zeros(shapes + 1, np.int64)
+    for i in range(blocks.shape[1]):
+        offsets[blocks[0, i] + 1] += blocks[2, i]
+    for i in range(shapes):
+        offsets[i + 1] += offsets[i]
+    free = offsets.copy()
+    to = np.empty(blocks.shape[1], np.int64)
+    shape, end = np.empty(offsets[shapes], np.int32), np.empty(offsets[shapes], np.int64)
+    for i in range(blocks.shape[1]):
+        to[i] = free[blocks[0, i]]
+        free[blocks[0, i]] += blocks[2, i]
+        shape[to[i] : free[blocks[0, i]]] = blocks[0, i]
+        end[to[i] : free[blocks[0, i]]] = blocks[1, i]
+    return offsets, to, shape, end
 
 
 @numba.njit(cache=True)

@@ -6,8 +6,8 @@ rebuilt from the log before the next round; nothing else notices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from headrace.disk import Disk
 from headrace.errors import PlanError
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows, places_in
+from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.panes import PaneLog
 from headrace.families.windows.plan import (
@@ -35,10 +36,13 @@ from headrace.families.windows.plan import (
     share,
 )
 from headrace.families.windows.ring import Answers, Ring, Windows
+from headrace.families.windows.ring_kernels import Ops
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
 from headrace.values import US_PER_MS, Relation, Window
+
+Ints = NDArray[np.int64]
 
 ALWAYS = -(1 << 60)
 Rolled = tuple[Twig, SlotRows]
@@ -50,26 +54,26 @@ MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Stre
 
 
 @dataclass(frozen=True, slots=True)
-class ProgramSeats:
-    """Queries of one ring with the same program: their ids and the shape each answers with."""
+class Members:
+    """Who sits on a ring: ids of queries, the window shape each answers with, and which of the programs it has."""
 
-    program: Program
-    ids: NDArray[np.int64]
-    shapes: NDArray[np.int64]
+    windows: Windows
+    ids: Ints
+    shapes: Ints
+    program: Ints
+    programs: tuple[Program, ...]
 
 
 @dataclass(slots=True)
 class Seat:
-    """A ring and who sits on it."""
+    """A ring and who sits on it; `members` is None until they are listed, and again when they change."""
 
     plan: RingPlan
     arrangement: Arrangement
     ring: Ring | None = None
-    windows: Windows = field(default_factory=Windows.none)
-    programs: tuple[ProgramSeats, ...] = ()
-    listed: bool = False
+    members: Members | None = None
     given: Arrangement | None = None
-    picked: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    places: Ops | None = None
 
     def nbytes(self, groups: int) -> int:
         """What the ring's tails take with so many groups."""
@@ -82,6 +86,7 @@ class Closed:
     """What one ring answered in a round."""
 
     seat: Seat
+    members: Members
     answers: Answers
 
 
@@ -96,8 +101,9 @@ class Rings:
         self._since: dict[int, int] = {}
         self._cuts: Cuts | None = None
         self._cuts_apart: int | None = None
+        self._longest_us: int | None = None
         self._choice = Choice()
-        self._seen: dict[Slot, NDArray[np.int64]] = {}
+        self._seen: dict[Slot, Ints] = {}
         self._rounds = 0
         self._branches: dict[int, tuple[Cuts, list[Branch]]] = {}
         self._by_slot: dict[Slot, list[Seat]] = {}
@@ -123,7 +129,7 @@ class Rings:
             del self._since[query_id]
             key = (plan.slot, plan.grain_us)
             if plan.members:
-                self._seats[key].listed = False
+                self._seats[key].members = None
             else:
                 del self._seats[key]
                 if not any(s.plan.slot == plan.slot for s in self._seats.values()):
@@ -147,7 +153,7 @@ class Rings:
         if seat is None:
             self._seats[key] = Seat(plan, arrange(tuple(plan.measures)))
             return
-        seat.listed = False
+        seat.members = None
         short = seat.ring is not None and asked.window.range_us // plan.grain_us > seat.ring.length
         if short or any(m not in seat.arrangement.ints for m in asked.measures):
             seat.ring = None
@@ -160,11 +166,11 @@ class Rings:
 
     # -- a round ------------------------------------------------------------------------------------
 
-    def take(self, cuts: Cuts, panes: pa.Table, round: Round) -> FileMark:
+    def take(self, cuts: Cuts, panes: pa.Table, round: Round, evaluate: Evaluate) -> FileMark:
         """Log the round's panes and add them to the rings, both at once."""
         logged = self._log.begin(round.id, round.newest_before_us, round.newest_us, cuts, panes)
-        rolled = list(self._roll(PaneRows(cuts, panes, self.keys), self._branches_of(cuts)))
-        self._rebuild(round, rolled)
+        rolled = list(PaneRows(cuts, panes, self.keys, evaluate).roll(self._branches_of(cuts)))
+        self._rebuild(round, rolled, evaluate)
         for twig, rows in rolled:
             for seat in self._by_slot[twig.slot]:
                 _add(seat, rows, twig.arrangement, ALWAYS)
@@ -183,18 +189,20 @@ class Rings:
             assert seat.ring is not None
             through = watermark_us // seat.plan.grain_us - 1
             if through >= seat.ring.next_pane:
-                if not seat.listed:
-                    self._list(seat)
-                answers = seat.ring.close(through, seat.windows)
+                if seat.members is None:
+                    seat.members = self._members(seat.plan)
+                answers = seat.ring.close(through, seat.members.windows)
                 if answers.end.size:
-                    closed.append(Closed(seat, answers))
+                    closed.append(Closed(seat, seat.members, answers))
         return closed
 
     def prune(self, watermark_us: int | None) -> int:
         """Forget panes no window can need; the first round of the log that stays."""
         if watermark_us is None:
             return self._log.keep_from(None)
-        longest = max((s.window.range_us for s in self._seating.shares.values()), default=0)
+        if self._longest_us is None:
+            self._longest_us = max((s.window.range_us for s in self._seating.shares.values()), default=0)
+        longest = self._longest_us
         if self._rounds % IDLE_ROUNDS == 0:
             self._retire_idle(watermark_us - longest)
         return self._log.keep_from(watermark_us - longest - self._config.history_ms * US_PER_MS)
@@ -252,16 +260,12 @@ class Rings:
             self._cuts = None
 
     def _replanned(self) -> None:
-        self._cuts = self._cuts_apart = None
+        self._cuts = self._cuts_apart = self._longest_us = None
         self._rounds = 0
         self._branches.clear()
         self._by_slot.clear()
 
-    def _roll(self, rows: PaneRows, branches: Iterable[Branch]) -> Iterator[Rolled]:
-        for branch in branches:
-            yield from rows.roll(branch)
-
-    def _rebuild(self, round: Round, rolled: Sequence[Rolled]) -> None:
+    def _rebuild(self, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
         missing = [(seat, rows) for twig, rows in rolled for seat in self._by_slot[twig.slot] if seat.ring is None]
         if not missing:
@@ -277,7 +281,7 @@ class Rings:
         slots = {seat.plan.slot for seat, _ in missing}
         for entry, table in self._log.replay():
             branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
-            for twig, old in self._roll(PaneRows(entry.cuts, table, self.keys), branches):
+            for twig, old in PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches):
                 for seat in self._by_slot[twig.slot]:
                     # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
                     # count this round (`since`), and for all others that is the same window
@@ -287,23 +291,20 @@ class Rings:
             assert seat.ring is not None
             seat.ring.close(before // seat.plan.grain_us - 1, Windows.none())
 
-    def _list(self, seat: Seat) -> None:
+    def _members(self, plan: RingPlan) -> Members:
         """Window shapes and programs of a ring's members, as arrays."""
         shapes: dict[tuple[Window, int], int] = {}
-        programs: dict[int, tuple[Program, list[int], list[int]]] = {}
-        for query_id, asked in seat.plan.members.items():
+        programs: dict[int, tuple[int, Program]] = {}
+        members: list[tuple[int, int, int]] = []
+        for query_id, asked in plan.members.items():
             shape = shapes.setdefault((asked.window, self._since[query_id]), len(shapes))
-            _, ids, places = programs.setdefault(id(asked.program), (asked.program, [], []))
-            ids.append(query_id)
-            places.append(shape)
-        grain = seat.plan.grain_us
-        spans = [(w.range_us, w.slide_us, w.offset_us, grain - 1 + since) for w, since in shapes]
-        columns = np.array(spans, np.int64) // grain
-        seat.windows = Windows(*columns.T.copy())
-        seat.programs = tuple(
-            ProgramSeats(p, np.array(ids, np.int64), np.array(places, np.int64)) for p, ids, places in programs.values()
-        )
-        seat.listed = True
+            place, _ = programs.setdefault(id(asked.program), (len(programs), asked.program))
+            members.append((query_id, shape, place))
+        spans = [(w.range_us, w.slide_us, w.offset_us, plan.grain_us - 1 + since) for w, since in shapes]
+        columns = np.array(spans, np.int64) // plan.grain_us
+        windows = Windows(*columns.T.copy())
+        ids, places, program = np.array(members, np.int64).T.copy()
+        return Members(windows, ids, places, program, tuple(p for _, p in programs.values()))
 
     # -- statistics and limits --------------------------------------------------------------------------
 
@@ -350,14 +351,11 @@ def _add(seat: Seat, rows: SlotRows, given: Arrangement, oldest: int) -> None:
     """Rows of the slot, with the columns of this ring, from pane `oldest` on."""
     assert seat.ring is not None
     if seat.given is not given:
-        same = list(seat.arrangement.ints) == list(given.ints)
-        seat.given, seat.picked = given, None if same else places_in(seat.arrangement, given)
+        seat.given, seat.places = given, Ops(*places_in(seat.arrangement, given))
     panes = rows.pane_us // seat.plan.grain_us
-    ints, floats = rows.ints, rows.floats
-    if seat.picked is not None:
-        ints, floats = ints[seat.picked[0]], floats[seat.picked[1]]
+    groups, ints, floats = rows.groups, rows.ints, rows.floats
     if oldest > ALWAYS:
         start = int(np.searchsorted(panes, oldest))
-        seat.ring.add(panes[start:], rows.groups[start:], ints[:, start:], floats[:, start:])
-    else:
-        seat.ring.add(panes, rows.groups, ints, floats)
+        panes, groups = panes[start:], groups[start:]
+        ints, floats = np.ascontiguousarray(ints[:, start:]), np.ascontiguousarray(floats[:, start:])
+    seat.ring.add(panes, groups, ints, floats, seat.places)
