@@ -11,6 +11,7 @@ import pytest
 
 import headrace
 from headrace.errors import HeadraceError, HomeError
+from headrace.runtime.home import FORMAT
 from tests.engine.race import DDL, said
 
 
@@ -28,7 +29,7 @@ def test_another_version(tmp_path: Path) -> None:
     mark.write_text(json.dumps({"format": 99, "id": "x"}))
     with pytest.raises(HomeError) as found:
         headrace.Engine(tmp_path / "race")
-    said(found.value, "HOME_VERSION", "format 99", "format 1")
+    said(found.value, "HOME_VERSION", "format 99", f"format {FORMAT}")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"id": 1}', b"\xff\xfe"])

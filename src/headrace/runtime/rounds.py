@@ -7,6 +7,7 @@ A round that Spark repeats after a crash is recognised by its input, not by its 
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ from headrace.runtime.statistics import Census, RoundStats, Stopwatch
 from headrace.values import Relation
 
 RECENT_ROUNDS = 1_000
+MANY_QUERIES = 1_000
 
 
 class Pipeline:
@@ -110,6 +112,7 @@ class Pipeline:
             self._query.stop()
             self._query = None
             self._give_back()
+        gc.unfreeze()
         with self.published:
             self.published.notify_all()
 
@@ -199,6 +202,8 @@ class Pipeline:
                 by_family[self._assign(registered)].append(registered)
             for name, work in self._works.items():
                 work.replan(by_family[name])
+            if len(ids) - len(self._planned or ()) >= MANY_QUERIES:
+                _set_aside()
             self._planned = ids
         return len(live)
 
@@ -303,6 +308,12 @@ class Pipeline:
                 "Spark repeats the round with another input than was committed", round_id=round_id,
                 code="CHECKPOINT_MISMATCH", hint="`headrace doctor` explains the ways out",
             )
+
+
+def _set_aside() -> None:
+    """Queries live long and are many objects: Python's collector need not look at them again every few rounds."""
+    gc.collect()
+    gc.freeze()
 
 
 def _merge(total: Outcome, part: Outcome) -> None:

@@ -56,6 +56,7 @@ def make_session(config: Config, packages: Sequence[str] = ()) -> SparkSession:
     check_java()
     builder = SparkSession.builder.appName("headrace").master(config.master)
     settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
+    settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
     for key, value in settings.items():
