@@ -29,7 +29,7 @@ from headrace.runtime.faults import UNREADABLE, explain_failure
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, mark_of
 from headrace.runtime.session import settle_session
-from headrace.runtime.sources import FILES, open_source, parse_source
+from headrace.runtime.sources import FILES, open_source, parse_source, read_again
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
 from headrace.runtime.statistics import Census, RoundStats, Stopwatch
 from headrace.values import Relation
@@ -182,6 +182,9 @@ class Pipeline:
         if self._is_foreign:  # the stream's own copy of the session of whoever made the DataFrame
             settle_session(frame.sparkSession, self._config)
             self._is_foreign = False
+        local = [str(file.local) for file in source.files if file.local is not None]
+        if len(local) == len(source.files):
+            frame = read_again(frame.sparkSession, self.relation, local) or frame
         round, outcome = self._answer(frame, round_id, is_small, watch)
         if outcome.faults:
             self._catalog.quarantine(outcome.faults)

@@ -15,9 +15,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.families.windows.feed import Floats, KeySpace, places_in
+from headrace.families.windows.feed import Floats, KeySpace
 from headrace.families.windows.finish import Finish, FinishError, compile_finish
-from headrace.families.windows.measures import Arrangement, Column, Measure, arrange, finish_aggregate, measures_for
+from headrace.families.windows.measures import (
+    Arrangement,
+    Column,
+    Measure,
+    arrange,
+    finish_aggregate,
+    measures_for,
+    places_in,
+)
 from headrace.families.windows.plan import Program
 from headrace.families.windows.rings import Closed
 from headrace.runtime.answers import ARROW_TIME, Block
@@ -75,10 +83,8 @@ class Answering:
                     leaves[leaf] = finish_aggregate(leaf, {m: rows.measure(m, positions) for m in measures_for(leaf)})
                 elif isinstance(leaf, Key | Bound):
                     leaves[leaf] = rows.leaf(leaf, positions)
-            if expr in leaves:
-                return leaves[expr]
             size = positions.stop - positions.start if isinstance(positions, slice) else positions.size
-            return self._compile(expr).run(leaves, size).outputs[0]
+            return self._compile(expr).run(leaves, size)
         except FinishError as error:
             raise _FailedError(expr) from error
 
@@ -87,7 +93,7 @@ class Answering:
         if found is None:
             if len(self._compiled) >= EXPRESSIONS_MAX:
                 self._compiled.clear()
-            found = self._compiled[expr] = compile_finish((expr,), None)
+            found = self._compiled[expr] = compile_finish(expr)
         return found
 
     def _blame(self, failing: _FailedError, rows: _Rows) -> dict[int, str]:
@@ -148,7 +154,7 @@ def _due(closed: Sequence[Closed]) -> _Due:
         base += ring.answers.end.size
     found = _Due(programs, *(np.concatenate(column) for column in zip(*parts, strict=True)))
     kinds: dict[tuple[object, ...], int] = {}
-    kind = np.array([kinds.setdefault(tuple(e.type for e in p.outputs), len(kinds)) for p in programs], np.int64)
+    kind = np.array([kinds.setdefault(p.types, len(kinds)) for p in programs], np.int64)
     return found.at(np.lexsort((found.program, kind[found.program]))) if programs else found
 
 
@@ -292,7 +298,7 @@ class _Rows:
         """Programs with columns of the same types follow each other: a block for each such run."""
         runs: dict[tuple[object, ...], list[Span]] = {}
         for span in self._spans:
-            runs.setdefault(tuple(e.type for e in self._due.programs[span[0]].outputs), []).append(span)
+            runs.setdefault(self._due.programs[span[0]].types, []).append(span)
         return [self._block(spans, pieces) for spans in runs.values()]
 
     def _block(self, spans: Sequence[Span], pieces: dict[tuple[int, Expr], pa.Array]) -> Block:

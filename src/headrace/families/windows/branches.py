@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.families.windows.measures import Arrangement, Measure, arrange
+from headrace.families.windows.measures import Arrangement, Measure, arrange, places_in
 from headrace.families.windows.plan import Cuts, Slot
+from headrace.families.windows.ring_kernels import Ints
 from headrace.sql.tree import Expr
 
 
 @dataclass(frozen=True, slots=True)
 class Twig:
-    """A slot, the columns its rings want, and what it is rolled from: a place in the branch (the trunk is 0)."""
+    """A slot, the columns its rings want, and what it is rolled from: a place in the branch (the trunk is 0), and
+    where among the columns there its own are."""
 
     slot: Slot
     arrangement: Arrangement
     parent: int | None
+    places: tuple[Ints, Ints] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,8 @@ def _branch(cut: int, where: Expr | None, slots: list[Slot], wanted: Mapping[Slo
     for slot in sorted(slots, key=lambda s: -len(s.keys)):
         fits = [i for i, t in enumerate(twigs, 1) if _holds(t, slot, wanted[slot])]
         parent = min(fits, key=lambda i: len(twigs[i - 1].slot.keys), default=0)
-        twigs.append(Twig(slot, arrange(_passed_on(slot, slots, wanted)), parent))
+        own = arrange(_passed_on(slot, slots, wanted))
+        twigs.append(Twig(slot, own, parent, places_in(own, twigs[parent - 1].arrangement if parent else trunk)))
     return Branch(cut, where, trunk, tuple(twigs))
 
 

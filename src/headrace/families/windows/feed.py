@@ -89,18 +89,18 @@ class PaneRows:
 
     def _roll_branch(self, branch: Branch, rows: _CutRows) -> Iterator[tuple[Twig, SlotRows]]:
         """The first out of the cut's, finer before coarser."""
-        made: list[tuple[SlotRows, Arrangement, Groups]] = []
+        made: list[tuple[SlotRows, Groups]] = []
         if branch.trunk is not None:
-            made.append((rows.select(branch.where, None, branch.trunk), branch.trunk, rows.finest))
+            made.append((rows.select(branch.where, None, branch.trunk), rows.finest))
         for twig in branch.twigs:
             groups = self._keys.of_slot(twig.slot)
             if twig.parent is None:
                 found = rows.select(branch.where, groups, twig.arrangement)
             else:
-                parent, given, finer = made[twig.parent]
+                parent, finer = made[twig.parent]
                 into = finer.into(groups)
-                found = _roll_again(parent, given, into, len(groups), twig.arrangement)
-            made.append((found, twig.arrangement, groups))
+                found = _roll_again(parent, into, len(groups), twig)
+            made.append((found, groups))
             yield twig, found
 
     def _cut_rows(self, c: int) -> _CutRows:
@@ -160,18 +160,11 @@ class _CutRows:
 _EMPTY = (ADD, MIN, MAX)
 
 
-def _roll_again(rows: SlotRows, given: Arrangement, into: Ints32, width: int, wanted: Arrangement) -> SlotRows:
+def _roll_again(rows: SlotRows, into: Ints32, width: int, twig: Twig) -> SlotRows:
     """A coarser slot out of a finer one with the same predicate."""
-    ints, floats = places_in(wanted, given)
+    assert twig.places is not None
     rows = SlotRows(rows.pane_us, into[rows.groups], rows.ints, rows.floats)
-    return _roll(rows, rows.pane_us, -1, width, (ints, floats), wanted.layout)
-
-
-def places_in(wanted: Arrangement, given: Arrangement) -> tuple[Ints, Ints]:
-    """Where the wanted columns are among the given ones."""
-    ints = [i for m in wanted.ints for i in range(given.ints[m].start, given.ints[m].stop)]
-    floats = [i for m in wanted.floats for i in range(given.floats[m].start, given.floats[m].stop)]
-    return np.array(ints, np.int64), np.array(floats, np.int64)
+    return _roll(rows, rows.pane_us, -1, width, twig.places, twig.arrangement.layout)
 
 
 def _roll(

@@ -22,14 +22,12 @@ from headrace.families.windows.ring_kernels import (
     Ops,
     join_moments,
     max_nan_last,
-    merge,
     min_nan_last,
 )  # fmt: skip
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
-Flags = NDArray[np.uint8]
 
 
 @numba.njit(cache=True)
@@ -120,76 +118,92 @@ def join_floats_of(
 
 
 @numba.njit(cache=True)
-def absorb(
-    ops: Ops, old: Columns, kept: int, new: Columns, places: Ops, seen: Flags, ints: Ints, floats: Floats, out: Columns
-) -> int:
-    """Merge `new` rows, by pane, into the first `kept` rows of `old`, which are by pane and group, one each.
+def absorb(ops: Ops, old: Columns, kept: int, new: Columns, places: Ops, turn: Ints, stamp: Ints, place: Ints,
+           out: Columns) -> int:  # fmt: skip
+    """Merge `new` rows, by pane, into the first `kept` rows of `old`, which are by pane, one for each pane and group.
 
-    Our columns are at `places` among those of `new`.  `seen`, `ints`, `floats` are scratch, `seen` all zero before and
-    after.  Returns how many rows `out` has: by pane and group, one each.  A left fold: absorbing some rows now and
-    some later gives the same bits as all at once.
+    Our columns are at `places` among those of `new`.  `stamp` and `place` have an entry for each group; `stamp` says in
+    which turn, one for each pane of each call, the group was last seen.  Returns how many rows `out` has: by pane, one
+    for each pane and group.  A left fold: absorbing some rows now and some later gives the same bits as all at once.
     """
     written = 0
     at = 0
     start = 0
-    while start < new.pane.size:
-        pane = new.pane[start]
-        while at < kept and old.pane[at] < pane:
-            copy_row(old, at, out, written)
+    kept_to, new_to = np.empty(kept, np.int64), np.empty(new.pane.size, np.int64)
+    while start < new.pane.size or at < kept:
+        pane = new.pane[start] if start < new.pane.size else old.pane[kept - 1]
+        turn[0] += 1
+        while at < kept and old.pane[at] <= pane:
+            if old.pane[at] == pane:
+                stamp[old.group[at]], place[old.group[at]] = turn[0], written
+            out.pane[written], out.group[written] = old.pane[at], old.group[at]
+            kept_to[at] = written
             written += 1
             at += 1
-        while at < kept and old.pane[at] == pane:
-            load_row(old, at, seen, ints, floats)
-            at += 1
         while start < new.pane.size and new.pane[start] == pane:
-            if seen[new.group[start]]:
-                merge(ops, ints, floats, new.group[start], new, start, places)
+            g = new.group[start]
+            if stamp[g] == turn[0]:
+                new_to[start] = place[g]
             else:
-                pick_row(new, start, places, seen, ints, floats)
-            start += 1
-        for g in range(seen.size):
-            if seen[g]:
-                seen[g] = 0
-                out.pane[written] = pane
-                out.group[written] = g
-                for c in range(ints.shape[0]):
-                    out.ints[c, written] = ints[c, g]
-                for c in range(floats.shape[0]):
-                    out.floats[c, written] = floats[c, g]
+                stamp[g], place[g] = turn[0], written
+                out.pane[written], out.group[written] = pane, g
+                new_to[start] = -written - 1  # the first of its pane and group: taken as it is
                 written += 1
-    while at < kept:
-        copy_row(old, at, out, written)
-        written += 1
-        at += 1
+            start += 1
+    for c in range(ops.ints.size):
+        absorb_ints(ops.ints[c], old.ints[c], kept_to, new.ints[places.ints[c]], new_to, out.ints[c])
+    for c in range(ops.floats.size):
+        absorb_floats(c, ops, old, kept_to, new, new_to, places.floats, out)
     return written
 
 
 @numba.njit(cache=True)
-def copy_row(source: Columns, at: int, out: Columns, to: int) -> None:
-    out.pane[to] = source.pane[at]
-    out.group[to] = source.group[at]
-    for c in range(source.ints.shape[0]):
-        out.ints[c, to] = source.ints[c, at]
-    for c in range(source.floats.shape[0]):
-        out.floats[c, to] = source.floats[c, at]
+def absorb_ints(op: int, old: Ints, kept_to: Ints, new: Ints, new_to: Ints, out: Ints) -> None:
+    for i in range(kept_to.size):
+        out[kept_to[i]] = old[i]
+    for i in range(new_to.size):
+        t = new_to[i]
+        if t < 0:
+            out[-t - 1] = new[i]
+        elif op == ADD:
+            out[t] += new[i]
+        elif op == MIN:
+            out[t] = min(out[t], new[i])
+        else:
+            out[t] = max(out[t], new[i])
 
 
 @numba.njit(cache=True)
-def load_row(source: Columns, at: int, seen: Flags, ints: Ints, floats: Floats) -> None:
-    g = source.group[at]
-    seen[g] = 1
-    for c in range(source.ints.shape[0]):
-        ints[c, g] = source.ints[c, at]
-    for c in range(source.floats.shape[0]):
-        floats[c, g] = source.floats[c, at]
-
-
-@numba.njit(cache=True)
-def pick_row(source: Columns, at: int, places: Ops, seen: Flags, ints: Ints, floats: Floats) -> None:
-    """As `load_row`, from other columns."""
-    g = source.group[at]
-    seen[g] = 1
-    for c in range(ints.shape[0]):
-        ints[c, g] = source.ints[places.ints[c], at]
-    for c in range(floats.shape[0]):
-        floats[c, g] = source.floats[places.floats[c], at]
+def absorb_floats(
+    c: int, ops: Ops, old: Columns, kept_to: Ints, new: Columns, new_to: Ints, places: Ints, out: Columns
+) -> None:
+    """One float column, or the three of moments when c is their first."""
+    op, line, taken = ops.floats[c], out.floats[c], new.floats[places[c]]
+    if op > MOMENTS_N:
+        return
+    for i in range(kept_to.size):
+        line[kept_to[i]] = old.floats[c, i]
+    if op == MOMENTS_N:
+        means, squares = new.floats[places[c + 1]], new.floats[places[c + 2]]
+        for i in range(kept_to.size):
+            out.floats[c + 1, kept_to[i]] = old.floats[c + 1, i]
+            out.floats[c + 2, kept_to[i]] = old.floats[c + 2, i]
+        for i in range(new_to.size):
+            t = new_to[i]
+            if t < 0:
+                line[-t - 1], out.floats[c + 1, -t - 1], out.floats[c + 2, -t - 1] = taken[i], means[i], squares[i]
+            else:
+                line[t], out.floats[c + 1, t], out.floats[c + 2, t] = join_moments(
+                    line[t], out.floats[c + 1, t], out.floats[c + 2, t], taken[i], means[i], squares[i]
+                )
+    else:
+        for i in range(new_to.size):
+            t = new_to[i]
+            if t < 0:
+                line[-t - 1] = taken[i]
+            elif op == ADD:
+                line[t] += taken[i]
+            elif op == MIN:
+                line[t] = min_nan_last(line[t], taken[i])
+            else:
+                line[t] = max_nan_last(line[t], taken[i])

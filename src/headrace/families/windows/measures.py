@@ -130,6 +130,13 @@ def arrange(measures: Sequence[Measure]) -> Arrangement:
     return Arrangement(Layout(tuple(int_ops), tuple(float_ops)), ints, floats)
 
 
+def places_in(wanted: Arrangement, given: Arrangement) -> tuple[Ints, Ints]:
+    """Where the wanted columns are among the given ones."""
+    ints = [i for m in wanted.ints for i in range(given.ints[m].start, given.ints[m].stop)]
+    floats = [i for m in wanted.floats for i in range(given.floats[m].start, given.floats[m].stop)]
+    return np.array(ints, np.int64), np.array(floats, np.int64)
+
+
 def finish_aggregate(aggregate: Aggregate, columns: Mapping[Measure, tuple[Column, ...]]) -> pa.Array:
     """The aggregate's values, as Spark would type and null them."""
     measures = measures_for(aggregate)

@@ -1,4 +1,4 @@
-"""Partial rows of panes that are still open: one row per pane and group, by pane, then group.
+"""Partial rows of panes that are still open: one row per pane and group, by pane.
 
 As rows, because an open stretch may be long and sparse (a month read at once).
 """
@@ -17,21 +17,21 @@ class Partials:
     def __init__(self, ops: Ops) -> None:
         self._ops = ops
         self._rows = 0
-        self._seen = np.zeros(0, np.uint8)
-        self._ints = np.empty((ops.ints.size, 0), np.int64)
-        self._floats = np.empty((ops.floats.size, 0))
+        self._turn = np.zeros(1, np.int64)
+        self._stamp = np.zeros(0, np.int64)
+        self._place = np.zeros(0, np.int64)
         self.columns = self._empty(0)
         """Room beyond the rows included; positions from `due` point into it."""
 
     @property
     def nbytes(self) -> int:
-        return sum(c.nbytes for c in (*self.columns, self._ints, self._floats))
+        return sum(c.nbytes for c in (*self.columns, self._stamp, self._place))
 
     def append(self, new: Columns, places: Ops, groups: int) -> None:
         """Rows by pane; our columns are at these places among theirs, and their groups are below `groups`."""
         self._widen(groups)
         old, self.columns = self.columns, self._empty(self._rows + new.pane.size)
-        scratch = (self._seen, self._ints, self._floats)
+        scratch = (self._turn, self._stamp, self._place)
         self._rows = fold_kernels.absorb(self._ops, old, self._rows, new, places, *scratch, self.columns)
 
     def due(self, through: int) -> Ints:
@@ -52,11 +52,9 @@ class Partials:
         return int(np.searchsorted(self.columns.pane[: self._rows], through, side="right"))
 
     def _widen(self, groups: int) -> None:
-        if groups > self._seen.size:
-            width = max(groups, 2 * self._seen.size)
-            self._seen = np.zeros(width, np.uint8)
-            self._ints = np.empty((self._ops.ints.size, width), np.int64)
-            self._floats = np.empty((self._ops.floats.size, width))
+        if groups > self._stamp.size:
+            width = max(groups, 2 * self._stamp.size)
+            self._stamp, self._place = np.zeros(width, np.int64), np.zeros(width, np.int64)
 
     def _empty(self, room: int) -> Columns:
         ints, floats = np.empty((self._ops.ints.size, room), np.int64), np.empty((self._ops.floats.size, room))

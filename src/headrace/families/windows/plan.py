@@ -16,12 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from headrace.families.windows.finish import Finish, compile_finish, supports
+from headrace.families.windows.finish import supports
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Output, Query
 from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Literal, aggregates_of, columns_of, remember_hash
-from headrace.values import VOID, Relation, Window
+from headrace.values import BOOLEAN, VOID, Relation, Type, Window
 
 SIGNATURE_BITS = 62
 SHARED_PANES_MAX = 256  # a window of more panes than this gets a ring of its own grain
@@ -46,7 +46,7 @@ class Program:
     outputs: tuple[Expr, ...]
     having: Expr | None
     aggregates: tuple[Aggregate, ...]
-    finish: Finish = field(compare=False)
+    types: tuple[Type, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,14 @@ def _finished(query: Query) -> list[Expr]:
 def _program(outputs: tuple[Output, ...], having: Expr | None, where: Expr | None) -> Program:
     exprs = tuple(_guard_aggregates(o.expr, where) for o in outputs if not isinstance(o.expr, Bound))
     kept = None if having is None else _guard_aggregates(having, where)
+    if kept is not None and kept.type != BOOLEAN:  # a bare NULL
+        kept = Call("cast", (kept,), BOOLEAN)
     return _compiled(exprs, kept)
 
 
 @lru_cache(maxsize=100_000)
 def _compiled(exprs: tuple[Expr, ...], having: Expr | None) -> Program:
-    return Program(exprs, having, aggregates_of(*exprs, having), compile_finish(exprs, having))
+    return Program(exprs, having, aggregates_of(*exprs, having), tuple(e.type for e in exprs))
 
 
 def _guard_aggregates(expr: Expr, where: Expr | None) -> Expr:

@@ -18,9 +18,9 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import PlanError
 from headrace.families.windows.branches import Branch, Twig, plan_branches
-from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows, places_in
+from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
 from headrace.families.windows.groups import Evaluate
-from headrace.families.windows.measures import Arrangement, arrange
+from headrace.families.windows.measures import Arrangement, arrange, places_in
 from headrace.families.windows.panes import PaneLog
 from headrace.families.windows.plan import (
     Choice,
