@@ -72,6 +72,24 @@ def test_only_the_query_that_fails_is_taken_out(spark: SparkSession, tmp_path: P
         assert race.eng.results(name).num_rows or name == "cast", name
 
 
+def test_an_expression_that_fails_for_one_of_those_who_share_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Shared expressions are evaluated together; who else has the expression must not suffer."""
+    ratio = "10 / min(n) AS r, window.end AS we"
+    race = Race(spark, tmp_path)
+    race.eng.add_many({
+        "all": f"SELECT {ratio} FROM s GROUP BY {W}",
+        "some": f"SELECT {ratio} FROM s WHERE n > 0 GROUP BY {W}",
+        "kept": f"SELECT {ratio} FROM s GROUP BY {W} HAVING min(n) > 0",
+        "asked": f"SELECT window.end AS we, count(*) AS c FROM s WHERE n > 0 GROUP BY {W} HAVING 10 / min(n) > 1",
+    })
+    race.feed(rows_of(0, 21), [*rows_of(21, 8), row(29, n=0), *rows_of(30, 20)])
+    race.eng.run()
+    assert {q.name: q.state for q in race.eng.queries()} == {
+        "all": "quarantined", "some": "live", "kept": "live", "asked": "live"
+    }  # fmt: skip
+    race.check("some", "kept", "asked")
+
+
 def test_a_row_that_does_not_count_harms_nobody(spark: SparkSession, tmp_path: Path) -> None:
     """Late rows and rows a query does not select are not asked the question that fails."""
     race = Race(spark, tmp_path)

@@ -237,3 +237,34 @@ def test_a_table_keeps_the_latest_row_of_each_key(spark: SparkSession, tmp_path:
     assert canonical(eng.results("rows"), ["symbol", "shelf", "qty", "price"]) == [
         (None, 1, 4, price), ("a", 1, 2, price), ("a", 2, 10, price), ("c", 1, 1, price)]
     assert [s.bad for s in eng.statistics()] == [0]
+
+
+def test_parquet_files_of_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark hands names on as addresses and as patterns; a round must read its own files, all and only them."""
+    race = Race(spark, tmp_path)
+    race.eng.add("SELECT n FROM s", name="each")
+    race.eng.add(f"SELECT count(*) AS c, sum(n) AS t, window.end AS we FROM s GROUP BY {W}", name="q")
+    names = ["a b", "c%20d", "c d", "e[1]", "e1", "f,g", "h*", "hh", "{i}", "é", "j=1", "k+l", "m#n"]
+    race.feed(*(rows_of(i * 3, 3) for i in range(len(names))))
+    for path, name in zip(sorted(race.src.glob("*.parquet")), names, strict=True):
+        path.rename(race.src / f"{name}.parquet")
+    race.eng.run()
+    assert race.eng.results("each").num_rows == 3 * len(names)
+    race.check("q")
+
+
+def test_parquet_in_folders_by_key(spark: SparkSession, tmp_path: Path) -> None:
+    """A key that is only in the names of folders is a column like others."""
+    for day in (1, 2, 3):
+        folder = tmp_path / "src" / f"day={day}"
+        folder.mkdir(parents=True)
+        stamps = pa.array([EPOCH_US + day * 1_000_000 + i for i in range(day)], pa.timestamp("us", "UTC"))
+        pq.write_table(pa.table({"n": pa.array(range(day), pa.int32()), "ts": stamps}), folder / "a.parquet")
+    eng = open_stream(spark, tmp_path, f"parquet:{tmp_path}/src?maxFilesPerTrigger=1", "n INT, day INT, ts TIMESTAMP")
+    eng.add("SELECT day, count(*) AS c FROM s GROUP BY day, window(ts, '1 second')", name="q")
+    eng.add("SELECT n, day FROM s", name="each")
+    eng.run()
+    assert sorted((r["day"], r["c"]) for r in eng.results("q").to_pylist()) == [(1, 1), (2, 2)]
+    assert sorted((r["day"], r["n"]) for r in eng.results("each").to_pylist()) == [
+        (1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)
+    ]  # fmt: skip

@@ -162,7 +162,8 @@ class Scenario:
 
 
 def relation_of(source: Path) -> Relation:
-    return Relation("s", f"parquet:{source}", (Field("v", BIGINT), Field("ts", TIMESTAMP)), "ts")
+    fields = (Field("v", BIGINT), Field("ts", TIMESTAMP))
+    return Relation("s", f"parquet:{source}?recursiveFileLookup=true", fields, "ts")  # rounds take the rows as given
 
 
 def reveal(source: Path, files: int) -> None:

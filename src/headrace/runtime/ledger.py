@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -61,6 +62,7 @@ class Ledger:
         self.folder = folder
         self.rounds: list[int] = []
         self.newest: Manifest | None = None
+        self._leftover: list[int] = []
         self.refresh()
 
     def path(self, round_id: int) -> str:
@@ -74,7 +76,8 @@ class Ledger:
         if found and (self.newest is None or found[-1] > self.newest.round_id):
             self.newest = self.read(found[-1])
         if self.newest is not None:
-            found = [r for r in found if r >= self.newest.first_round]
+            self._leftover = [r for r in found if r < self.newest.first_round]
+            found = found[len(self._leftover) :]
             expected = list(range(self.newest.first_round, self.newest.round_id + 1))
             if found != expected:
                 raise self._missing(min(set(expected) ^ set(found)))
@@ -105,10 +108,11 @@ class Ledger:
         """The moment a round becomes true.  Its files are durable already."""
         body = json.dumps(asdict(manifest), separators=(",", ":")).encode()
         self._disk.put_aside(self.path(manifest.round_id), b"%08x %s\n" % (zlib.crc32(body), body))
-        stale = [r for r in self._found() if r < manifest.first_round]
+        stale = bisect_left(self.rounds, manifest.first_round)
+        gone, self._leftover = self._leftover + self.rounds[:stale], []
         self.newest = manifest
-        self.rounds = [r for r in self.rounds if r >= manifest.first_round] + [manifest.round_id]
-        for round_id in stale:
+        self.rounds = [*self.rounds[stale:], manifest.round_id]
+        for round_id in gone:
             self._disk.remove(self.path(round_id))
 
     def check(self, mark: FileMark) -> bytes:

@@ -65,6 +65,7 @@ class Pipeline:
         self._stopped = False
         self._version = 0
         self._secured = 0
+        self._swept: dict[str, int] = {}
         self._is_foreign = False
         self._query: StreamingQuery | None = None
         self.error: HeadraceError | None = None
@@ -184,7 +185,7 @@ class Pipeline:
             self._is_foreign = False
         local = [str(file.local) for file in source.files if file.local is not None]
         if len(local) == len(source.files):
-            frame = read_again(frame.sparkSession, self.relation, local) or frame
+            frame = read_again(frame, self.relation, local)
         round, outcome = self._answer(frame, round_id, is_small, watch)
         if outcome.faults:
             self._catalog.quarantine(outcome.faults)
@@ -290,8 +291,12 @@ class Pipeline:
         assert self.ledger.newest is not None
         limits = {"answers": first_round, "dead": first_round, **self.ledger.newest.keep}
         for kind, limit in limits.items():
+            kept, swept = self.ledger.newest.round_id - limit, self._swept.get(kind, 0)
+            if limit - swept <= kept // 100:  # looking through a long list every round would cost more than it frees
+                continue
+            self._swept[kind] = limit
             place = self._home.disk.root / self.ledger.folder / kind
-            for path in place.iterdir() if limit else ():
+            for path in place.iterdir():
                 number = path.name.partition(".")[0]
                 if number.isdigit() and int(number) < limit:
                     inside = f"{self.ledger.folder}/{kind}/{path.name}"

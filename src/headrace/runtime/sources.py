@@ -129,18 +129,18 @@ def _open_files(spark: SparkSession, relation: Relation, source: Source) -> Data
     return frame
 
 
-def read_again(spark: SparkSession, relation: Relation, paths: Sequence[str]) -> DataFrame | None:
-    """The rows of these files of a stream of Parquet files, straight from the files; None where that is not the same.
+def read_again(frame: DataFrame, relation: Relation, paths: Sequence[str]) -> DataFrame:
+    """The rows of these files of a stream of Parquet files, straight from them; the frame, where that is not the same.
 
     What Spark gives to `foreachBatch` has been made rows of all columns already; files are read as batches of the
     columns that are asked for, and where no column is, not at all."""
     source = parse_source(relation.source)
     plain = source.kind == "parquet" and not any(name == "recursiveFileLookup" for name, _ in source.options)
     if relation.is_table or not plain or not 0 < len(paths) <= PATHS_MAX:
-        return None
+        return frame
     if any(c in text for text in (source.place, *paths) for c in "*?[]{}\\"):  # Spark would look for other files
-        return None
-    return spark.read.schema(relation.ddl()).option("basePath", source.place).parquet(*paths)
+        return frame
+    return frame.sparkSession.read.schema(relation.ddl()).option("basePath", source.place).parquet(*paths)
 
 
 def _open_rate(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:

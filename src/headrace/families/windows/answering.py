@@ -51,8 +51,8 @@ class Answering:
             rows = _Rows(due, table)
             try:
                 return self._blocks(rows)
-            except _FailedError as failing:
-                found = self._blame(failing, rows)
+            except _FailedError as failed:
+                found = self._blame(failed)
                 faults.update(found)
                 due = due.at(np.flatnonzero(~np.isin(due.ids, list(found))))
         return [], 0
@@ -86,7 +86,7 @@ class Answering:
             size = positions.stop - positions.start if isinstance(positions, slice) else positions.size
             return self._compile(expr).run(leaves, size)
         except FinishError as error:
-            raise _FailedError(expr) from error
+            raise _FailedError(expr, rows) from error
 
     def _compile(self, expr: Expr) -> Finish:
         found = self._compiled.get(expr)
@@ -96,25 +96,26 @@ class Answering:
             found = self._compiled[expr] = compile_finish(expr)
         return found
 
-    def _blame(self, failing: _FailedError, rows: _Rows) -> dict[int, str]:
+    def _blame(self, failed: _FailedError) -> dict[int, str]:
         """Query id → reason, for each query that the expression fails for."""
         faults: dict[int, str] = {}
-        for query_id, start, stop in rows.queries_with(failing.expr):
+        for query_id, start, stop in failed.rows.queries_with(failed.expr):
             try:
-                self._evaluate(failing.expr, rows, slice(start, stop))
+                self._evaluate(failed.expr, failed.rows, slice(start, stop))
             except _FailedError as alone:
                 error = alone.__cause__
                 assert isinstance(error, FinishError)
                 faults[query_id] = f"{error.code}: {error.what}"
-        assert faults, failing.expr
+        assert faults, failed.expr
         return faults
 
 
 class _FailedError(Exception):
-    """Evaluating this failed, for some row."""
+    """Evaluating this failed, for some of these rows."""
 
-    def __init__(self, expr: Expr) -> None:
+    def __init__(self, expr: Expr, rows: _Rows) -> None:
         self.expr = expr
+        self.rows = rows
 
 
 @dataclass(frozen=True, slots=True)
