@@ -34,7 +34,7 @@ class Asked:
 
 
 def encode(groups: Groups, *keys: str | None) -> list[int]:
-    return groups.encode([pa.array(keys, pa.string())], len(keys)).tolist()
+    return [int(number) for number in groups.encode([pa.array(keys, pa.string())], len(keys))]
 
 
 def test_only_new_keys_are_asked_of() -> None:
