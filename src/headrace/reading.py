@@ -10,18 +10,13 @@ import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
-from headrace.runtime.answers import ARROW_TIME, AnswerLog, column_names
+from headrace.runtime.answers import ARROW, ARROW_TIME, AnswerLog, column_names
 from headrace.sql.query import Query
 from headrace.values import Type
 
 _SEQ_BITS = 32  # a seq is round << 32 | position in the round: it only grows, and never changes
 
-_ARROW = {
-    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
-    "timestamp": ARROW_TIME, "timestamp_ntz": pa.timestamp("us"), "void": pa.null(),
-    "window": pa.struct([("start", ARROW_TIME), ("end", ARROW_TIME)]),
-}
+_ARROW = {**ARROW, "void": pa.null(), "window": pa.struct([("start", ARROW_TIME), ("end", ARROW_TIME)])}
 
 
 class Answer(dict[str, object]):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.families.windows.operators import saturate
-from headrace.families.windows.vectors import ARROW, BITS, FinishError, Mask, Values, Vector, all_null
+from headrace.families.windows.vectors import BITS, FinishError, Mask, Values, Vector, all_null
+from headrace.runtime.answers import ARROW
 from headrace.values import Type
 
 US_PER_DAY = 86_400_000_000

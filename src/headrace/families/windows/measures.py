@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N, Floats, Ints
-from headrace.families.windows.vectors import ARROW, FinishError, Vector, to_arrow
+from headrace.families.windows.vectors import FinishError, Vector, to_arrow
+from headrace.runtime.answers import ARROW
 from headrace.sql.tree import Aggregate, Call, Expr, Literal, remember_hash
 from headrace.values import DOUBLE, Type
 

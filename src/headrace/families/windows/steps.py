@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from headrace.families.windows import operators
 from headrace.families.windows.casts import can_cast, cast
 from headrace.families.windows.exact import as_whole_comparison
-from headrace.families.windows.vectors import ARROW, Mask, Values, Vector, all_null, blank, from_arrow, merge_nulls
+from headrace.families.windows.vectors import Mask, Values, Vector, all_null, blank, from_arrow, merge_nulls
+from headrace.runtime.answers import ARROW
 from headrace.sql.tree import Aggregate, Bound, Call, Expr, Key, Literal
 from headrace.sql.types import common_type
 from headrace.values import BIGINT, BOOLEAN, DOUBLE, VOID, Type

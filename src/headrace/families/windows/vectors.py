@@ -14,16 +14,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.errors import HeadraceError
+from headrace.runtime.answers import ARROW
 from headrace.values import Type
 
 Mask = NDArray[np.bool_]
 Values = NDArray[Any]
 
-ARROW: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
-    "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
-}  # fmt: skip
 _NUMPY = {"boolean": np.bool_, "float": np.float32, "double": np.float64, "string": np.object_, "binary": np.object_}
 _STORED = {"tinyint": np.int8, "smallint": np.int16, "int": np.int32, "date": np.int32}
 BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
