@@ -88,6 +88,7 @@ class SparkLogs:
 
     def mend(self, newest: Manifest | None) -> None:
         """Before Spark starts: take away what no committed round speaks of and Spark cannot read."""
+        self._clear_hidden()
         if newest is None and not self._ids("commits") and not self._is_json("metadata"):
             self._remove("metadata")
         for round_id in self._ids("commits"):
@@ -107,6 +108,16 @@ class SparkLogs:
             name = f"offsets/{round_id}"
             if round_id > done and not (self._is_whole(name) and end <= _log_offset(self._offsets(round_id)) <= intact):
                 self._remove(name)
+
+    def _clear_hidden(self) -> None:
+        """Files that Spark was killed while writing, before it named them: it refuses to begin beside one."""
+        for place in (".", "offsets", "commits", "sources/0"):
+            folder = self._root / place
+            hidden = folder.glob(".*") if folder.is_dir() else ()
+            for path in sorted(hidden, key=lambda p: p.suffix == ".crc"):  # a checksum goes after its file
+                of_another = path.suffix == ".crc" and (folder / path.name[1:].removesuffix(".crc")).exists()
+                if path.is_file() and not of_another:
+                    self._disk.remove(f"{self._folder}/{path.relative_to(self._root)}")
 
     def forget(self, newest: Manifest | None) -> None:
         """Take away Spark's plan of the round that is not committed: its files will be listed anew."""
