@@ -3,9 +3,9 @@
 Same files, same trigger (one file a round, as fast as it goes), same Spark; answers written to disk included.
 The peer is Structured Streaming as one would write it: the query's own SQL over a watermarked stream, appended
 to Parquet, with as many shuffle partitions as cores.  Which of the queries the peer runs matters, since plain Spark
-expands every row r/s times: it is given a tumbling one, the cheapest kind, and one of median overlap; the targets are
-held against the faster one.  Headrace also chooses how Spark writes its checkpoints (see `runtime/session.py`), which
-any Spark user could do: a third peer is the tumbling query with that setting, and the ratio to it is printed too.
+expands every row r/s times: it is given a tumbling one, the cheapest kind, and one of median overlap.  Headrace also
+chooses how Spark writes its checkpoints (see `runtime/session.py`), which any Spark user could do: a third peer is the
+tumbling query with that setting.  The targets are held against each; `ratio` is to the faster of the first two.
 
 Rows a second are those of whole cycles, from the end of one round to the end of the next, Spark's own
 bookkeeping included.  A JVM compiles what it runs while it runs it, so every contestant first drains WARM_FILES

@@ -131,6 +131,7 @@ class Pipeline:
             raise self.error or explain_failure(error, self.relation) from error
         finally:
             self._query = None
+            gc.unfreeze()
 
     def _give_back(self) -> None:
         """A file that could not be read may be mended or taken away: only the open round knows of it."""

@@ -34,6 +34,7 @@ from headrace.sql.tree import Aggregate, Bound, Expr, Key, walk
 Ints = NDArray[np.int64]
 EXPRESSIONS_MAX = 100_000
 RINGS_MAX = 100_000
+LINES_MIN = 64
 
 
 class Answering:
@@ -160,20 +161,26 @@ def _due(closed: Sequence[Closed]) -> _Due:
 
 
 class _Lines:
-    """Every measure that rings keep, as lines of two matrices; kept from round to round."""
+    """The measures that rings keep, as lines of two matrices; kept from round to round while they fit."""
 
     def __init__(self) -> None:
         self.all = arrange(())
         self._places: dict[int, tuple[Arrangement, Ints, Ints]] = {}
 
+    def fit(self, closed: Sequence[Closed]) -> None:
+        """Lines for these rings; those of queries that have gone do not pile up."""
+        needed = dict.fromkeys(m for ring in closed for m in ring.seat.arrangement.ints)
+        missing = any(m not in self.all.ints for m in needed)
+        if missing or len(self.all.ints) > 2 * len(needed) + LINES_MIN or len(self._places) > RINGS_MAX:
+            kept = self.all.ints if missing and len(self.all.ints) <= 2 * len(needed) + LINES_MIN else ()
+            self.all = arrange((*kept, *needed))
+            self._places.clear()
+
     def places(self, own: Arrangement) -> tuple[Ints, Ints]:
         """The lines of a ring's columns."""
         found = self._places.get(id(own))
-        if found is None or found[0] is not own:
-            if any(m not in self.all.ints for m in own.ints) or len(self._places) > RINGS_MAX:
-                self.all = arrange((*self.all.ints, *own.ints))
-                self._places.clear()
-            found = self._places[id(own)] = (own, *places_in(own, self.all))
+        if found is None:
+            found = self._places[id(own)] = (own, *places_in(own, self.all))  # holding it keeps its id its own
         return found[1:]
 
 
@@ -184,8 +191,7 @@ class _RingTable:
         self._closed = closed
         self._keys = keys
         self._key_columns: dict[Key, tuple[pa.Array, Ints]] = {}
-        for ring in closed:
-            lines.places(ring.seat.arrangement)
+        lines.fit(closed)
         self._lines = lines.all
         size = sum(ring.answers.end.size for ring in closed)
         self.end_us: Ints = np.empty(size, np.int64)

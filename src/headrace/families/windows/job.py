@@ -1,8 +1,8 @@
 """A round of the windows family: one Spark aggregate, then array operations on the driver.
 
 Spark leaves panes × groups × signatures; rings take them in, close what the watermark has passed,
-and every window that ends there is answered by one join (`ring.py`).  SELECT and HAVING run over
-all answers of one program at once (`finish.py`), whatever rings they come from.
+and every window that ends there is answered by one join (`ring.py`).  Each expression of SELECT and HAVING
+runs once over the answers of all queries that have it (`answering.py`), whatever rings they come from.
 """
 
 from __future__ import annotations

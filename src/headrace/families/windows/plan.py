@@ -188,11 +188,6 @@ class Cut:
     keys: tuple[Expr, ...]
     predicates: tuple[Expr, ...]
 
-    @property
-    def words(self) -> int:
-        """BIGINT columns the signature takes."""
-        return -(-len(self.predicates) // SIGNATURE_BITS)
-
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
