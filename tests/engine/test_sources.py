@@ -16,7 +16,7 @@ import headrace
 from headrace.errors import SourceError
 from headrace.runtime.sources import parse_source
 from tests.engine.race import DDL, Race, row, rows_of, said
-from tests.streams import EPOCH_US, FIRST_FILE_S, canonical, same_rows, spark_answer
+from tests.streams import EPOCH_US, FIRST_FILE_S, canonical, same_rows, spark_answer, write_file
 
 W = "window(ts, '10 seconds')"
 
@@ -256,10 +256,9 @@ def test_parquet_files_of_any_name(spark: SparkSession, tmp_path: Path) -> None:
 def test_parquet_in_folders_by_key(spark: SparkSession, tmp_path: Path) -> None:
     """A key that is only in the names of folders is a column like others."""
     for day in (1, 2, 3):
-        folder = tmp_path / "src" / f"day={day}"
-        folder.mkdir(parents=True)
         stamps = pa.array([EPOCH_US + day * 1_000_000 + i for i in range(day)], pa.timestamp("us", "UTC"))
-        pq.write_table(pa.table({"n": pa.array(range(day), pa.int32()), "ts": stamps}), folder / "a.parquet")
+        rows = pa.table({"n": pa.array(range(day), pa.int32()), "ts": stamps})
+        write_file(tmp_path / "src" / f"day={day}", day, rows)
     eng = open_stream(spark, tmp_path, f"parquet:{tmp_path}/src?maxFilesPerTrigger=1", "n INT, day INT, ts TIMESTAMP")
     eng.add("SELECT day, count(*) AS c FROM s GROUP BY day, window(ts, '1 second')", name="q")
     eng.add("SELECT n, day FROM s", name="each")
