@@ -163,6 +163,8 @@ class Engine:
                 self._stopping.set()
                 self._supervisor.join()
             self._end()
+            if self._supervisor is not None:  # the last round may have failed after the supervisor looked
+                self._failure = self._failure or next((p.error for p in self._pipelines.values() if p.error), None)
         finally:
             self._supervisor = None  # only now: who watches has seen the last round
         failure, self._failure = self._failure, None

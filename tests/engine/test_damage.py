@@ -136,10 +136,11 @@ def patient(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def _interrupt(before: Path, after: Path) -> None:
-    """Give the home before a round all that the round wrote but its commit: as a kill just before that leaves it."""
+    """Give the home before a round all that the round wrote but its manifest: as a kill just before that leaves it,
+    when Spark has noted the round as done already."""
     for path in files_below(after):
         inside = path.relative_to(after)
-        if not (before / inside).exists() and inside.parent.name not in ("rounds", "commits"):
+        if not (before / inside).exists() and inside.parent.name != "rounds":
             (before / inside).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(path, before / inside)
 
@@ -154,7 +155,7 @@ MANIFEST = f"{ROUNDS}/{{:012d}}.json"
 CASES = [
     # file, damage, interrupted, outcome
     (MANIFEST.format(NEWEST), flip, False, "MANIFEST_DAMAGED"),
-    (MANIFEST.format(NEWEST), remove, False, "CHECKPOINT_MISMATCH"),
+    (MANIFEST.format(NEWEST), remove, False, "FILE_DAMAGED"),
     (MANIFEST.format(2), remove, False, "MANIFEST_MISSING"),
     (f"streams/s/answers/{2:012d}.arrow", flip, False, "FILE_DAMAGED"),
     (f"streams/s/panes/{NEWEST:012d}.arrow", flip, False, "FILE_DAMAGED"),

@@ -22,8 +22,9 @@ from headrace.disk import Disk
 from headrace.families.windows.panes import PaneLog
 from headrace.families.windows.plan import Cut, Cuts
 from headrace.runtime.answers import AnswerLog, Block, file_mark
-from headrace.runtime.family import Batch, Outcome, Place, Round
+from headrace.runtime.family import Batch, Outcome, Place, Reading, Round
 from headrace.runtime.home import Home
+from headrace.runtime.later import Later
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.rounds import Pipeline
 from headrace.runtime.statistics import Census, Stopwatch
@@ -62,11 +63,15 @@ class SumWork:
     def replan(self, queries: Sequence[Registered]) -> None:
         self._queries = queries
 
-    def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
+    def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         files = cast(list[int], batch.frame)
+        census = Census(rows=len(files), newest_us=max(files, default=None))
+        return Reading(lambda round, watch: self._answer(files, round), census)
+
+    def _answer(self, files: list[int], round: Round) -> Outcome:
         totals = self._sum + np.cumsum([value_of(i) for i in files], dtype=np.int64)
         self._sum = int(totals[-1]) if len(files) else self._sum
-        outcome = Outcome(census=Census(rows=len(files), newest_us=max(files, default=None)))
+        outcome = Outcome()
         outcome.blocks = [Block(np.array([r.id]), np.array([len(files)]), np.array(files), (pa.array(totals),))
                           for r in self._queries]
         mark = self._log.append(round.id, None, None, CUTS, pa.table({"sum": pa.array([self._sum])}))
@@ -82,6 +87,28 @@ class SumWork:
         disk.mkdir(folder)
         disk.write(f"{folder}/part-0", json.dumps(files).encode())
         return [file_mark(disk, path) for path in disk.adopt(folder)]
+
+
+class AtOnce(Later):
+    """Rounds are committed before Spark goes on."""
+
+    def begin(self, work: Callable[[], None]) -> None:
+        work()
+
+
+class AtLast(Later):
+    """Rounds are committed when somebody waits for them: Spark has gone on as far as it can."""
+
+    _work: Callable[[], None] | None = None
+
+    def begin(self, work: Callable[[], None]) -> None:
+        assert self._work is None
+        self._work = work
+
+    def wait(self) -> None:
+        work, self._work = self._work, None
+        if work is not None:
+            work()
 
 
 # -- the steps ----------------------------------------------------------------------------------------------
@@ -108,10 +135,11 @@ class Scenario:
     """All steps the home does not have yet.  `acked` is called when something has been promised."""
 
     def __init__(self, disk: Disk, source: Path, acked: Callable[[Promise], None] = lambda promise: None,
-                 manifests_kept: int = 100) -> None:
+                 manifests_kept: int = 100, later: type[Later] | None = None) -> None:
         self._disk = disk
         self._source = source
         self._acked = acked
+        self._later = later or AtOnce
         self._config = Config.of(manifests_kept=manifests_kept)
         self.home = Home(disk.root, disk)
         self.catalog = Catalog(disk, self._config)
@@ -137,19 +165,25 @@ class Scenario:
         else:
             reveal(self._source, max(step.files, len(list(self._source.iterdir()))))
             self._promise()
-            pipeline = Pipeline(self.home, relation, self.catalog, [SumFamily()], self._config, lambda r: "sums")
+            pipeline = Pipeline(self.home, relation, self.catalog, [SumFamily()], self._config, lambda r: "sums",
+                                self._later())
             pipeline.open()
             FakeSpark(self._disk, pipeline.ledger.folder).drain(self._source, self._round_of(pipeline))
+            pipeline._settle()
+            self._note(pipeline)
         self._promise()
 
     def _round_of(self, pipeline: Pipeline) -> Callable[[list[int], int], None]:
         def run(files: list[int], number: int) -> None:
             pipeline._round(cast(Any, files), number)
-            assert pipeline.ledger.newest is not None
-            self._rounds = pipeline.ledger.newest.round_id
-            self._promise()
+            self._note(pipeline)
 
         return run
+
+    def _note(self, pipeline: Pipeline) -> None:
+        if pipeline.ledger.newest is not None:
+            self._rounds = pipeline.ledger.newest.round_id
+            self._promise()
 
     def _promise(self) -> None:
         self._acked(Promise(self.catalog.version, self._rounds, self.home.epoch, len(list(self._source.iterdir()))))

@@ -16,10 +16,11 @@ from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.runtime.home import Home
+from headrace.runtime.later import Later
 from headrace.runtime.ledger import Ledger
 from tests.runtime.fakespark import SparkStuckError
 from tests.runtime.recording import HOME, Crash, Model, Op, Promise, QuickDisk, RecordingDisk, crashes, dropped, kept
-from tests.runtime.scenario import LIVE, Scenario, answers, reveal
+from tests.runtime.scenario import LIVE, AtLast, AtOnce, Scenario, answers, reveal
 
 CUT = Crash("power cut", lambda: dropped, lambda: False)
 KILL = Crash("kill", lambda: kept, lambda: True)
@@ -29,11 +30,12 @@ class Bench:
     """A recorded run, and a place to replay its crashes in."""
 
     def __init__(self, folder: Path, manifests_kept: int = 100,
-                 skips: Callable[[str], bool] = lambda path: False) -> None:
+                 skips: Callable[[str], bool] = lambda path: False, later: type[Later] = AtOnce) -> None:
         self.folder = folder
         self.source = folder / "src"
         self.source.mkdir()
         self.kept = manifests_kept
+        self.later = later
         disk = RecordingDisk(folder / HOME, skips)
         self.record(disk)
         self.ops = disk.ops
@@ -46,7 +48,7 @@ class Bench:
         def acked(promise: Promise) -> None:
             disk.acked = promise
 
-        Scenario(disk, self.source, acked, self.kept).run()
+        Scenario(disk, self.source, acked, self.kept, self.later).run()
 
     def states(self, ways: Callable[[int], list[Crash]] = crashes) -> Iterator[tuple[Op, Model, Crash]]:
         """Every distinct thing a crash can leave, and what had been promised by then."""
@@ -110,15 +112,17 @@ def first_failure(bench: Bench, ways: Callable[[int], list[Crash]] = crashes) ->
 
 
 @pytest.mark.parametrize("manifests_kept", [100, pytest.param(2, marks=pytest.mark.slow)])
-def test_every_crash_keeps_what_was_promised(tmp_path: Path, manifests_kept: int) -> None:
-    bench = Bench(tmp_path, manifests_kept)
+@pytest.mark.parametrize("later", [AtOnce, AtLast])
+def test_every_crash_keeps_what_was_promised(tmp_path: Path, later: type[Later], manifests_kept: int) -> None:
+    bench = Bench(tmp_path, manifests_kept, later=later)
     assert first_failure(bench) is None
     assert sum(1 for _ in bench.states()) > len(bench.ops)
 
 
-def test_a_kill_and_then_a_power_cut(tmp_path: Path) -> None:
+@pytest.mark.parametrize("later", [AtOnce, AtLast])
+def test_a_kill_and_then_a_power_cut(tmp_path: Path, later: type[Later]) -> None:
     """A killed process leaves unsynced data in memory; the next one must not build on it as if it were safe."""
-    bench = Bench(tmp_path)
+    bench = Bench(tmp_path, later=later)
     model = Model()
     for n, op in enumerate(bench.ops):
         home = bench.leave(model, KILL)

@@ -12,7 +12,7 @@ import pytest
 from headrace.errors import HomeError, SourceError
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Manifest
-from headrace.runtime.sparklogs import Listed, SparkLogs, chain, stat_inputs
+from headrace.runtime.sparklogs import Input, Listed, SparkLogs, chain, stat_inputs
 from tests.runtime.recording import QuickDisk
 from tests.runtime.test_ledger import manifest
 
@@ -34,6 +34,7 @@ class Checkpoint:
         for n in range(2):
             (self.root / "commits" / str(n)).write_text('v1\n{"nextBatchWatermarkMs":0}')
         self.newest = self.manifest(1, self.manifest(0, None))
+        self.before = Input.of(self.newest)
 
     def source(self, n: int, *extra: int, kind: str = "") -> None:
         rows = [json.dumps({"path": f"file:///src/{i}", "timestamp": 1_000 + i, "batchId": i}) for i in (*extra, n)]
@@ -43,7 +44,7 @@ class Checkpoint:
         (self.root / "offsets" / str(round_id)).write_text(f'v1\n{{"conf":{{}}}}\n{{"logOffset":{end}}}')
 
     def manifest(self, round_id: int, before: Manifest | None) -> Manifest:
-        read = self.logs.input_of(round_id, before)
+        read = self.logs.input_of(round_id, None if before is None else Input.of(before))
         return replace(manifest(round_id), checkpoint_id=read.checkpoint_id, offsets=read.offsets, chain=read.chain)
 
     def code(self) -> str:
@@ -58,7 +59,7 @@ def spark_logs(tmp_path: Path) -> Checkpoint:
 
 
 def test_what_a_round_reads(spark_logs: Checkpoint) -> None:
-    read = spark_logs.logs.input_of(2, spark_logs.newest)
+    read = spark_logs.logs.input_of(2, spark_logs.before)
     assert read.files == (Listed("file:///src/2", 1_002, 2),)
     assert read.checkpoint_id == "one" and json.loads(read.offsets) == {"logOffset": 2}
     every = tuple(Listed(f"file:///src/{i}", 1_000 + i, i) for i in range(3))
@@ -68,7 +69,7 @@ def test_what_a_round_reads(spark_logs: Checkpoint) -> None:
 def test_a_round_may_span_entries(spark_logs: Checkpoint) -> None:
     spark_logs.source(3)
     spark_logs.offsets(2, 3)
-    assert [f.batch for f in spark_logs.logs.input_of(2, spark_logs.newest).files] == [2, 3]
+    assert [f.batch for f in spark_logs.logs.input_of(2, spark_logs.before).files] == [2, 3]
 
 
 def test_logs_that_match_are_fine_also_with_a_round_under_way(spark_logs: Checkpoint) -> None:
@@ -78,13 +79,13 @@ def test_logs_that_match_are_fine_also_with_a_round_under_way(spark_logs: Checkp
 
 
 def test_a_compacted_log_tells_the_same(spark_logs: Checkpoint) -> None:
-    before = spark_logs.logs.input_of(2, spark_logs.newest).chain
+    before = spark_logs.logs.input_of(2, spark_logs.before).chain
     (spark_logs.root / "sources/0/2").unlink()
     spark_logs.source(2, 0, 1, kind=".compact")
-    assert spark_logs.logs.input_of(2, spark_logs.newest).chain == before
+    assert spark_logs.logs.input_of(2, spark_logs.before).chain == before
     spark_logs.logs.verify(spark_logs.newest)
     (spark_logs.root / "sources/0/0").unlink()  # as Spark does once they have expired
-    assert spark_logs.logs.input_of(2, spark_logs.newest).chain == before
+    assert spark_logs.logs.input_of(2, spark_logs.before).chain == before
 
 
 @pytest.mark.parametrize("file", ["metadata", "offsets/1", "sources/0/0", "sources/0/1"])
@@ -114,7 +115,7 @@ def test_offsets_outside_the_list_of_files_stop(spark_logs: Checkpoint, end: int
     """Spark takes a changed digit as it is: a smaller one reads files twice, a larger one loses files later."""
     spark_logs.offsets(2, end)
     with pytest.raises(HomeError, match="point outside"):
-        spark_logs.logs.input_of(2, spark_logs.newest)
+        spark_logs.logs.input_of(2, spark_logs.before)
 
 
 @pytest.mark.parametrize("content", [b"", b"v1", b"v1\n{", b"\0\0\0\0", b"\xff"])
@@ -136,15 +137,56 @@ def test_offsets_whose_files_are_lost_are_taken_away(spark_logs: Checkpoint) -> 
     assert not (spark_logs.root / "offsets/2").exists()
 
 
-def test_spark_ahead_of_the_manifests_stops(spark_logs: Checkpoint) -> None:
+def go_ahead(spark_logs: Checkpoint) -> None:
+    """Round 2 is done for Spark, and round 3 begun."""
     (spark_logs.root / "commits/2").write_text("v1\n{}")
+    spark_logs.source(3)
+    spark_logs.offsets(3, 3)
+
+
+def test_the_round_spark_is_ahead_is_taken_back(spark_logs: Checkpoint) -> None:
+    go_ahead(spark_logs)
+    spark_logs.logs.verify(spark_logs.newest)
+    spark_logs.logs.mend(spark_logs.newest)
+    spark_logs.logs.verify(spark_logs.newest)
+    found = {str(p.relative_to(spark_logs.root)) for p in spark_logs.root.rglob("*") if p.name.isdigit()}
+    assert found >= {"offsets/2", "sources/0/2", "commits/1"}  # the same input again
+    assert not found & {"commits/2", "offsets/3", "sources/0/3"}
+
+
+def test_files_only_listed_are_listed_anew(spark_logs: Checkpoint) -> None:
+    """Killed between listing files and planning the round: with them, the next round would be of two."""
+    (spark_logs.root / "offsets/2").unlink()
+    spark_logs.logs.mend(spark_logs.newest)
+    assert not (spark_logs.root / "sources/0/2").exists() and (spark_logs.root / "sources/0/1").exists()
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_compacted_entry_stays_if_it_alone_knows(spark_logs: Checkpoint, expired: bool) -> None:
+    go_ahead(spark_logs)
+    (spark_logs.root / "sources/0/3").unlink()
+    spark_logs.source(3, 0, 1, 2, kind=".compact")
+    if expired:
+        (spark_logs.root / "sources/0/0").unlink()
+    spark_logs.logs.mend(spark_logs.newest)
+    spark_logs.logs.verify(spark_logs.newest)
+    assert (spark_logs.root / "sources/0/3.compact").exists() == expired
+
+
+def test_spark_further_ahead_of_the_manifests_stops(spark_logs: Checkpoint) -> None:
+    go_ahead(spark_logs)
+    (spark_logs.root / "commits/3").write_text("v1\n{}")
+    spark_logs.logs.mend(spark_logs.newest)
     assert spark_logs.code() == "CHECKPOINT_MISMATCH"
-    (spark_logs.root / "commits/2").unlink()
-    spark_logs.offsets(3, 2)
+    (spark_logs.root / "commits/3").unlink()
+    spark_logs.source(4)
+    spark_logs.offsets(4, 4)
+    spark_logs.logs.mend(spark_logs.newest)
     assert spark_logs.code() == "CHECKPOINT_MISMATCH"
 
 
 def test_spark_has_rounds_and_we_have_none(spark_logs: Checkpoint) -> None:
+    spark_logs.logs.mend(None)
     with pytest.raises(HomeError, match="no manifest speaks of it"):
         spark_logs.logs.verify(None)
 

@@ -228,7 +228,7 @@ def figures_of(peers: dict[str, Drain], ours: dict[int, Drain]) -> list[Figure]:
             Figure(f"headrace_{size}_round_s", drain.stage_s("total"), "s", note=f"median; want < {ROUND_S_MAX}"),
             Figure(f"headrace_{size}_round_max_s", longest, "s"),
             *(Figure(f"headrace_{size}_{stage}_s", drain.stage_s(stage), "s", note="median")
-              for stage in ("trigger", "spark", "roll", "answer", "write", "commit")),
+              for stage in ("trigger", "spark", "wait", "roll", "answer", "write", "commit")),
             Figure(f"headrace_{size}_add_ms", drain.add_ms, "ms", note="parse, bind and write one more query"),
             Figure(f"headrace_{size}_plan_ms", drain.plan_ms, "ms", note=f"first round with it; want < {PLAN_MS_MAX}"),
         ]

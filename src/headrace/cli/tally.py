@@ -54,7 +54,7 @@ class Tally:
         self.bad += stats.bad
         self.answers += stats.answers
         self.queries = stats.queries
-        self.busy_s += stats.seconds.get("total", 0.0)
+        self.busy_s += stats.seconds.get("total", 0.0) - stats.seconds.get("wait", 0.0)
         self.unshared_s += stats.unshared_s
         self.round_times_s.append(stats.seconds.get("total", 0.0))
         if stats.watermark_us is not None:

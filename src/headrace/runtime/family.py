@@ -2,14 +2,15 @@
 
 A family's `plan.py` says which queries it takes.  At work it is asked in this order: `open` once for
 each stream, restoring from the newest committed round; then for each round `replan` with the queries
-of that round, if they have changed, and `round` with its rows.  `round` may leave files in the home,
-all named by the round, and returns what to commit; nothing it returns is true before the commit.
-After an error out of `round` the work is thrown away and opened again from the last committed round.
+of that round, if they have changed, and `read` with its rows.  What `read` returns is asked for the answers once
+the round before has been committed, perhaps while Spark reads the next round already.  Both may leave files in the
+home, all named by the round; nothing is true before the commit.  After an error out of either the work is thrown away
+and opened again from the last committed round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -95,10 +96,20 @@ class Outcome:
     files: list[FileMark] = field(default_factory=list)
     keep: dict[str, int] = field(default_factory=dict)
     faults: dict[int, str] = field(default_factory=dict)
-    census: Census | None = None
     answers: int = 0
     unshared_s: float = 0.0
     selectivity: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a family has taken from the rows of a round: the rest (`answer`) needs no rows any more.
+
+    With `faults` (query id → reason) there is no answer: the round is read again without these queries."""
+
+    answer: Callable[[Round, Stopwatch], Outcome]
+    census: Census | None = None
+    faults: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +130,11 @@ class Work(Protocol):
     """A family at work on one stream."""
 
     def replan(self, queries: Sequence[Registered]) -> None:
-        """These are the queries of the next round.  Called when they have changed."""
+        """These are the queries of the next round.  Called when they have changed and no round is under way."""
 
-    def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
-        """Answer the round.  May raise; never leaves half an answer."""
+    def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
+        """Take from the rows what the answers need.  The round before may still be being answered: what that
+        changes must not be looked at.  May raise; never leaves half an answer."""
 
 
 class Family(Protocol):

@@ -1,8 +1,10 @@
 """Rounds: one pipeline for each stream, however many queries.
 
-Structured Streaming calls `_round` with each micro-batch (round id = Spark's batch id).  A round
-answers, writes, and commits in the order of `ledger.py`; only then are its answers published.
-A round that Spark repeats after a crash is recognised by its input, not by its id alone.
+Structured Streaming calls `_round` with each micro-batch (round id = Spark's batch id).  There its rows are read.
+Answering and committing, which need no rows, go on after it has returned, while Spark reads the next round; that one
+waits for the commit before it is answered itself.  So Spark may have noted one round as done that is not: after a
+crash it is told to do that round again (`sparklogs.py`).  Answers are published after the commit, as ever.
+A round that Spark repeats is recognised by its input, not by its id alone.
 """
 
 from __future__ import annotations
@@ -10,9 +12,9 @@ from __future__ import annotations
 import gc
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from time import perf_counter
 
 from pyspark.errors import PySparkException
@@ -22,16 +24,17 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import HeadraceError, RoundError
-from headrace.runtime.answers import pack, shared_path
+from headrace.runtime.commit import Commits, Stat, Taken
 from headrace.runtime.dead import bury
-from headrace.runtime.family import Batch, Family, Outcome, Place, Round, Work
+from headrace.runtime.family import Batch, Family, Outcome, Place, Reading, Round, Work
 from headrace.runtime.faults import UNREADABLE, explain_failure
 from headrace.runtime.home import Home
-from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, mark_of
+from headrace.runtime.later import Later
+from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog
 from headrace.runtime.session import settle_session
 from headrace.runtime.sources import FILES, open_source, parse_source, read_again
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
-from headrace.runtime.statistics import Census, RoundStats, Stopwatch
+from headrace.runtime.statistics import RoundStats, Stopwatch
 from headrace.values import Relation
 
 RECENT_ROUNDS = 1_000
@@ -49,6 +52,7 @@ class Pipeline:
         families: Sequence[Family],
         config: Config,
         assign: Callable[[Registered], str],
+        later: Later | None = None,
     ) -> None:
         self._home = home
         self.relation = relation
@@ -58,14 +62,19 @@ class Pipeline:
         self._assign = assign
         self.ledger = Ledger(home.disk, home.stream_folder(relation.name))
         self._logs = SparkLogs(home.disk, self.ledger.folder)
+        self._commits = Commits(home, relation.name, self.ledger, self._logs, catalog, config)
         self._works: dict[str, Work] = {}
         self._planned: tuple[int, ...] | None = None
-        self._ended_s: float | None = None
+        self._version = 0
+        self._next_id = 0
+        self._last: Input | None = None
+        self._newest_us: int | None = None
+        self._later = later or Later()
+        self._found: dict[int, str] = {}
+        self._returned_s: float | None = None
+        self._committed_s: float | None = None
         self._working = threading.Lock()
         self._stopped = False
-        self._version = 0
-        self._secured = 0
-        self._swept: dict[str, int] = {}
         self._is_foreign = False
         self._query: StreamingQuery | None = None
         self.error: HeadraceError | None = None
@@ -84,7 +93,12 @@ class Pipeline:
         self.ledger.check_sizes()
         place = Place(self._home.disk, self.ledger, self.relation, self._config)
         self._works = {family.name: family.open(place) for family in self._families}
+        newest = self.ledger.newest
+        self._next_id = 0 if newest is None else newest.round_id + 1
+        self._last = None if newest is None else Input.of(newest)
+        self._newest_us = None if newest is None else newest.newest_us
         self._planned = None
+        self._found = {}
         self.error = None
         self._stopped = False
 
@@ -97,7 +111,7 @@ class Pipeline:
             writer = writer.trigger(availableNow=True)
         elif self._config.trigger_ms:
             writer = writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds")
-        self._ended_s = None
+        self._returned_s = self._committed_s = None
         self._is_foreign = frame is not None
         try:
             self._query = writer.start()
@@ -112,7 +126,10 @@ class Pipeline:
         if self._query is not None:
             self._query.stop()
             self._query = None
+            with suppress(HeadraceError):  # it is in `error`
+                self._later.wait()
             self._give_back()
+        self._later.close()
         gc.unfreeze()
         with self.published:
             self.published.notify_all()
@@ -126,12 +143,16 @@ class Pipeline:
         assert self._query is not None
         try:
             self._query.awaitTermination()
+            self._later.wait()
         except Exception as error:
+            with suppress(HeadraceError):
+                self._later.wait()
+            self._query = None
             self._give_back()
             raise self.error or explain_failure(error, self.relation) from error
         finally:
-            self._query = None
             gc.unfreeze()
+        self._query = None
 
     def _give_back(self) -> None:
         """A file that could not be read may be mended or taken away: only the open round knows of it."""
@@ -140,172 +161,186 @@ class Pipeline:
             self._logs.forget(self.ledger.newest)
 
     def failure(self) -> HeadraceError | None:
-        """Why a pipeline that should be running is not."""
-        if self._query is None or self._query.isActive:
+        """Why a pipeline that should be running is not, or will not go on."""
+        if self._query is None:
             return None
+        if self._query.isActive:
+            return self.error
         error = self._query.exception()
         return None if error is None else self.error or explain_failure(error, self.relation)
 
     # -- a round ----------------------------------------------------------------------------------
 
     def _round(self, frame: DataFrame, round_id: int) -> None:
-        try:
-            with self._working:
-                if self._stopped:
-                    raise RoundError("the engine is stopping", round_id=round_id, code="STOPPING")
+        with self._working:
+            if self._stopped:
+                raise RoundError("the engine is stopping", round_id=round_id, code="STOPPING")
+            with self._noting_errors(round_id):
                 self._run_round(frame, round_id)
+
+    @contextmanager
+    def _noting_errors(self, round_id: int) -> Iterator[None]:
+        """What goes wrong in a round is said in our words, and remembered: Spark would only tell its own."""
+        try:
+            yield
         except HeadraceError as error:
-            self.error = error
+            self.error = self.error or error
             raise
         except Exception as error:
-            self.error = explain_failure(error, self.relation, round_id)
-            raise self.error from error
+            told = explain_failure(error, self.relation, round_id)
+            self.error = self.error or told
+            raise told from error
 
     def _run_round(self, frame: DataFrame, round_id: int) -> None:
+        """Read the round's rows; answer and commit them here, or while Spark goes on to the next round."""
         watch = Stopwatch()
-        if self._ended_s is not None:
-            watch.seconds["trigger"] = perf_counter() - self._ended_s
-        newest = self.ledger.newest
-        if newest is not None and round_id <= newest.round_id:
-            self._check_repeat(round_id, newest)
+        if self._returned_s is not None:
+            watch.seconds["trigger"] = perf_counter() - self._returned_s
+        if not self._is_next(round_id):
             return
-        if round_id != (0 if newest is None else newest.round_id + 1):
-            raise RoundError("Spark has skipped rounds", round_id=round_id, code="CHECKPOINT_MISMATCH",
-                             value=f"newest committed round: {newest.round_id if newest else 'none'}")
         self._home.check_held()
-        with watch.stage("plan"):
-            queries = self._replan()
-        source = self._logs.input_of(round_id, newest)
-        if newest is not None and source.checkpoint_id != newest.checkpoint_id:
+        source = self._logs.input_of(round_id, self._last)
+        if self._last is not None and source.checkpoint_id != self._last.checkpoint_id:
             raise RoundError("Spark's checkpoint is another one", round_id=round_id, code="CHECKPOINT_MISMATCH")
-        inputs = stat_inputs(source.files)
-        known = bool(inputs) and all(size >= 0 for _, size, _ in inputs)
-        is_small = known and sum(size for _, size, _ in inputs) <= self._config.one_task_bytes_max
         if self._is_foreign:  # the stream's own copy of the session of whoever made the DataFrame
             settle_session(frame.sparkSession, self._config)
             self._is_foreign = False
-        local = [str(file.local) for file in source.files if file.local is not None]
-        if len(local) == len(source.files):
-            frame = read_again(frame, self.relation, local)
-        round, outcome = self._answer(frame, round_id, is_small, watch)
-        if outcome.faults:
-            self._catalog.quarantine(outcome.faults)
-        if stat_inputs(source.files) != inputs:
-            raise RoundError("source files changed while the round read them", round_id=round_id, code="SOURCE_CHANGED")
-        self._commit(round, source, inputs, outcome, queries, watch)
+        inputs = stat_inputs(source.files)
+        taken, readings = self._read(self._frame_of(frame, source), round_id, source, inputs, watch)
+        self._next_id, self._last, self._newest_us = round_id + 1, source, taken.round.newest_us
+        if self._reads_rows_elsewhere():
+            self._finish(taken, readings, watch)
+            self._found = {}  # the next round is planned after this
+        else:
+            self._later.begin(lambda: self._finish(taken, readings, watch))
+        self._returned_s = perf_counter()
 
-    def _replan(self) -> int:
-        """Take in catalog changes; the number of live queries here."""
-        self._catalog.refresh()
-        self._version = self._catalog.version
-        live = [r for r in self._catalog.queries.values()
-                if r.query.source == self.relation.name and r.quarantine is None]
-        ids = tuple(r.id for r in live)
-        if ids != self._planned:
-            by_family: dict[str, list[Registered]] = {family.name: [] for family in self._families}
-            for registered in live:
-                by_family[self._assign(registered)].append(registered)
-            for name, work in self._works.items():
-                work.replan(by_family[name])
-            if len(ids) - len(self._planned or ()) >= MANY_QUERIES:
-                _set_aside()
-            self._planned = ids
-        return len(live)
-
-    def _answer(
-        self, frame: DataFrame, round_id: int, is_small: bool, watch: Stopwatch
-    ) -> tuple[Round, Outcome]:
+    def _is_next(self, round_id: int) -> bool:
+        """Whether this round is to be done: it is the next, or Spark repeats one that is done."""
         newest = self.ledger.newest
-        round = Round(round_id, newest.newest_us if newest else None, self.relation.late_us)
+        if newest is not None and round_id <= newest.round_id:
+            self._check_repeat(round_id, newest)
+            return False
+        if round_id != self._next_id:
+            raise RoundError("Spark has skipped rounds", round_id=round_id, code="CHECKPOINT_MISMATCH",
+                             value=f"newest committed round: {newest.round_id if newest else 'none'}")
+        return True
+
+    def _frame_of(self, frame: DataFrame, source: Input) -> DataFrame:
+        local = [str(file.local) for file in source.files if file.local is not None]
+        return read_again(frame, self.relation, local) if len(local) == len(source.files) else frame
+
+    def _read(
+        self, frame: DataFrame, round_id: int, source: Input, inputs: tuple[Stat, ...], watch: Stopwatch
+    ) -> tuple[Taken, list[Reading]]:
+        """Take from the rows what each family needs; again, as long as that finds queries that fail on a row.
+
+        When this returns the round before is committed."""
+        known = bool(inputs) and all(size >= 0 for _, size, _ in inputs)
+        is_small = known and sum(size for _, size, _ in inputs) <= self._config.one_task_bytes_max
+        while True:
+            queries = self._replan(watch)
+            taken, readings, faults = self._read_once(frame, round_id, is_small, source, inputs, queries, watch)
+            with watch.stage("wait"):
+                before = self._settle()
+            if stat_inputs(source.files) != inputs:
+                raise RoundError(
+                    "source files changed while the round read them", round_id=round_id, code="SOURCE_CHANGED"
+                )
+            if not faults and not before:
+                return taken, readings
+            self._catalog.quarantine(faults)
+
+    def _read_once(
+        self, frame: DataFrame, round_id: int, is_small: bool, source: Input, inputs: tuple[Stat, ...], queries: int,
+        watch: Stopwatch,
+    ) -> tuple[Taken, list[Reading], dict[int, str]]:
+        round = Round(round_id, self._newest_us, self.relation.late_us)
         marks_bad = parse_source(self.relation.source).marks_bad_rows
         batch = Batch(frame, self.relation, round.watermark_before_us, marks_bad, is_small)
-        keep_rows = marks_bad or self._planned_elsewhere()
+        keep_rows = marks_bad or self._reads_rows_elsewhere()
         if keep_rows:
             batch = replace(batch, frame=frame.persist())
+        readings: list[Reading] = []
+        faults: dict[int, str] = {}
+        files: list[FileMark] = []
         try:
-            total = Outcome()
             for work in self._works.values():
-                part = work.round(batch, round, watch)
-                if part.census is not None:
-                    total.census = part.census
-                    round = replace(round, census=part.census)
-                _merge(total, part)
-            if round.census.bad:
-                total.files += bury(self._home.disk, self.ledger.folder, batch, round, self._config)
+                reading = work.read(batch, round, watch)
+                readings.append(reading)
+                if reading.faults:
+                    faults.update(reading.faults)
+                    break
+                if reading.census is not None:
+                    round = replace(round, census=reading.census)
+            if round.census.bad and not faults:
+                files = bury(self._home.disk, self.ledger.folder, batch, round, self._config)
         finally:
             if keep_rows:
                 batch.frame.unpersist()
-        return round, total
+        return Taken(round, source, self._last, inputs, tuple(files), self._version, queries), readings, faults
 
-    def _planned_elsewhere(self) -> bool:
+    def _replan(self, watch: Stopwatch) -> int:
+        """Take in catalog changes; the number of live queries here."""
+        live = self._live(watch)
+        if tuple(live) != self._planned:
+            with watch.stage("wait"):
+                found = self._settle()
+            if found:
+                live = self._live(watch)
+            with watch.stage("plan"):
+                self._plan(live)
+        return len(live)
+
+    def _live(self, watch: Stopwatch) -> dict[int, Registered]:
+        with watch.stage("plan"):
+            self._catalog.refresh()
+            queries = self._catalog.queries
+            self._version = self._catalog.version  # after: of what is used nothing may be newer
+            return {r.id: r for r in queries.values()
+                    if r.query.source == self.relation.name and r.quarantine is None}
+
+    def _plan(self, live: Mapping[int, Registered]) -> None:
+        by_family: dict[str, list[Registered]] = {family.name: [] for family in self._families}
+        for registered in live.values():
+            by_family[self._assign(registered)].append(registered)
+        for name, work in self._works.items():
+            work.replan(by_family[name])
+        if len(live) - len(self._planned or ()) >= MANY_QUERIES:
+            _set_aside()
+        self._planned = tuple(live)
+
+    def _reads_rows_elsewhere(self) -> bool:
         """Whether another family than the lead reads the rows of this round too."""
         return any(getattr(work, "reads_rows", False) for work in list(self._works.values())[1:])
 
-    def _commit(
-        self, round: Round, source: Input, inputs: tuple[tuple[str, int, int], ...],
-        outcome: Outcome, queries: int, watch: Stopwatch,
-    ) -> None:
-        disk, folder = self._home.disk, self.ledger.folder
-        with watch.stage("write"):
-            files = list(outcome.files)
-            if outcome.blocks:
-                files.append(self._write_answers(round.id, outcome))
-            for part in sorted({str(p) for f in files for p in PurePosixPath(f.path).parents}, reverse=True):
-                if part.startswith(f"{folder}/"):
-                    disk.sync(part)
-        with watch.stage("commit"):
-            self._logs.sync(round.id, self.ledger.newest)
-            if self._version != self._secured:
-                self._catalog.secure()
-                self._secured = self._version
-            self._home.check_held()
-            stats = self._stats(round, outcome, queries, watch)
-            keep = {**(self.ledger.newest.keep if self.ledger.newest else {}), **outcome.keep}
-            # what a family still needs it restores by its manifests, and by the one before: what came up to there
-            first = max(0, min([round.id + 1 - self._config.manifests_kept, *(k - 1 for k in keep.values())]))
-            catalog = (self._version, self._catalog.mark(self._version))
-            self.ledger.commit(Manifest(
-                round.id, source.checkpoint_id, self._home.epoch, *catalog, first, round.newest_us, source.offsets,
-                source.chain, inputs, tuple(files), keep, asdict(stats),
-            ))
-        self._sweep(first)
-        self.recent.append(replace(stats, seconds=watch.total()))
-        self._ended_s = perf_counter()
+    def _settle(self) -> dict[int, str]:
+        """Wait until the round before is committed; the queries that failed in it."""
+        self._later.wait()
+        found, self._found = self._found, {}
+        return found
+
+    def _finish(self, taken: Taken, readings: list[Reading], watch: Stopwatch) -> None:
+        """Answer a round that has been read, and commit it."""
+        with self._noting_errors(taken.round.id):
+            total = Outcome()
+            for reading in readings:
+                _merge(total, reading.answer(taken.round, watch))
+            if total.faults:
+                self._catalog.quarantine(total.faults)
+                self._found = total.faults
+            stats = self._commits.commit(taken, total, watch)
+        now_s = perf_counter()
+        seconds = watch.total()
+        seconds["cycle"] = now_s - self._committed_s if self._committed_s is not None else seconds["total"]
+        self._committed_s = now_s
+        self.recent.append(replace(stats, seconds=seconds))
         with self.published:
             self.published.notify_all()
 
-    def _write_answers(self, round_id: int, outcome: Outcome) -> FileMark:
-        data = pack(outcome.blocks)
-        path = shared_path(self.ledger.folder, round_id)
-        self._home.disk.put(path, data)
-        return mark_of(path, data)
-
-    def _stats(self, round: Round, outcome: Outcome, queries: int, watch: Stopwatch) -> RoundStats:
-        census = round.census or Census()
-        return RoundStats(
-            self.relation.name, round.id, census.rows, census.late, census.no_time, census.bad, queries,
-            outcome.answers, round.watermark_us, watch.total(), outcome.unshared_s, outcome.selectivity,
-        )
-
-    def _sweep(self, first_round: int) -> None:
-        """Remove state that no query needs any more, and answers whose manifest has gone."""
-        assert self.ledger.newest is not None
-        limits = {"answers": first_round, "dead": first_round, **self.ledger.newest.keep}
-        for kind, limit in limits.items():
-            kept, swept = self.ledger.newest.round_id - limit, self._swept.get(kind, 0)
-            if limit - swept <= kept // 100:  # looking through a long list every round would cost more than it frees
-                continue
-            self._swept[kind] = limit
-            place = self._home.disk.root / self.ledger.folder / kind
-            for path in place.iterdir():
-                number = path.name.partition(".")[0]
-                if number.isdigit() and int(number) < limit:
-                    inside = f"{self.ledger.folder}/{kind}/{path.name}"
-                    self._home.disk.clear(inside) if path.is_dir() else self._home.disk.remove(inside)
-
     def _check_repeat(self, round_id: int, newest: Manifest) -> None:
         """Spark repeats a committed round when it was killed before noting the commit: same input, nothing to do."""
-        before = self.ledger.read(round_id - 1) if round_id - 1 in self.ledger.rounds else None
+        before = Input.of(self.ledger.read(round_id - 1)) if round_id - 1 in self.ledger.rounds else None
         if round_id != newest.round_id:
             raise RoundError("Spark repeats an old round", round_id=round_id, code="CHECKPOINT_MISMATCH",
                              value=f"newest committed round: {newest.round_id}")

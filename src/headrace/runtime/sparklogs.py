@@ -5,6 +5,7 @@ identify its input.  So each manifest remembers the checkpoint's id, the round's
 running hash (`chain`) of every input file Spark has listed so far; on restart the logs must
 still tell the same story, or we stop.  What a power cut left half-written for rounds that were never
 committed is taken away first (`mend`): Spark does not start from a torn log, and writes it again.
+Spark may be a round ahead of the manifests (`rounds.py`): what it has noted of that round is taken back.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from urllib.parse import unquote, urlparse
 from headrace.disk import Disk
 from headrace.errors import HomeError, SourceError
 from headrace.runtime.ledger import Manifest
+
+AHEAD = 1  # rounds that Spark may take for done and no manifest speaks of
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,11 @@ class Input:
     files: tuple[Listed, ...]
     chain: str
 
+    @staticmethod
+    def of(manifest: Manifest) -> Input:
+        """What a committed round read, as far as the next one needs to know."""
+        return Input(manifest.checkpoint_id, manifest.offsets, (), manifest.chain)
+
 
 class SparkLogs:
     """The checkpoint folder of one pipeline, inside the home."""
@@ -60,7 +68,7 @@ class SparkLogs:
     def checkpoint_id(self) -> str:
         return str(self._json(self._root / "metadata")["id"])
 
-    def input_of(self, round_id: int, before: Manifest | None) -> Input:
+    def input_of(self, round_id: int, before: Input | None) -> Input:
         """What Spark says the round reads, and where that leaves the chain."""
         offsets = self._offsets(round_id)
         last = -1 if before is None else _log_offset(before.offsets)
@@ -71,7 +79,7 @@ class SparkLogs:
         files = tuple(f for f in self._listed(end) if last < f.batch)
         return Input(self.checkpoint_id(), offsets, files, chain("" if before is None else before.chain, files))
 
-    def sync(self, round_id: int, before: Manifest | None) -> None:
+    def sync(self, round_id: int, before: Input | None) -> None:
         """Make what Spark wrote for this round durable: a round may span several entries of the source log."""
         last = -1 if before is None else _log_offset(before.offsets)
         end = _log_offset(self._offsets(round_id))
@@ -87,27 +95,49 @@ class SparkLogs:
         self._disk.sync(self._folder.rpartition("/")[0])
 
     def mend(self, newest: Manifest | None) -> None:
-        """Before Spark starts: take away what no committed round speaks of and Spark cannot read."""
+        """Before Spark starts: take away what no committed round speaks of and Spark cannot read, or takes for done."""
         self._clear_hidden()
-        if newest is None and not self._ids("commits") and not self._is_json("metadata"):
-            self._remove("metadata")
-        for round_id in self._ids("commits"):
-            if not self._is_whole(f"commits/{round_id}"):
-                self._remove(f"commits/{round_id}")  # the manifest says that the round is done; Spark asks again
-        end = -1 if newest is None else _log_offset(newest.offsets)
-        intact = end
-        for n, name in sorted(self._source_names()):
-            if n <= end:
-                continue
-            if n == intact + 1 and self._is_whole(f"sources/0/{name}"):
-                intact = n
-            else:
-                self._remove(f"sources/0/{name}")
         done = -1 if newest is None else newest.round_id
+        if max(self._ids("commits"), default=-1) > done + AHEAD:
+            return  # `verify` says so
+        for round_id in self._ids("commits"):
+            if round_id > done or not self._is_whole(f"commits/{round_id}"):
+                self._remove(f"commits/{round_id}")  # whether a round is done the manifest says; Spark asks again
+        if newest is None and not self._is_json("metadata"):
+            self._remove("metadata")
+        end = -1 if newest is None else _log_offset(newest.offsets)
+        intact = self._intact(end)
         for round_id in self._ids("offsets"):
             name = f"offsets/{round_id}"
-            if round_id > done and not (self._is_whole(name) and end <= _log_offset(self._offsets(round_id)) <= intact):
+            sound = self._is_whole(name) and end <= _log_offset(self._offsets(round_id)) <= intact
+            if (round_id > done and not sound) or round_id == done + 1 + AHEAD:
                 self._remove(name)
+        if done + 1 in self._ids("offsets"):
+            end = _log_offset(self._offsets(done + 1))
+        self._unlist(end, intact)
+
+    def _intact(self, end: int) -> int:
+        """Up to where Spark can read the source log, from `end` on."""
+        for n, name in sorted(self._source_names()):
+            if n > end:
+                if n != end + 1 or not self._is_whole(f"sources/0/{name}"):
+                    break
+                end = n
+        return end
+
+    def _unlist(self, end: int, intact: int) -> None:
+        """Let Spark list anew the files of rounds it has not planned or shall plan again: what it cannot read, and
+        after `end` what it has only just listed.  A compacted entry stays if those it was made of are gone."""
+        for n, name in sorted(self._source_names(), reverse=True):
+            if n <= end or (n <= intact and not self._covers(n)):
+                break
+            self._remove(f"sources/0/{name}")
+
+    def _covers(self, n: int) -> bool:
+        """Whether the source log lists all files before entry `n` without it."""
+        names = [(i, name) for i, name in self._source_names() if i < n]
+        start = max((i for i, name in names if name.endswith(".compact")), default=0)
+        return set(range(start, n)) <= {i for i, _ in names}
 
     def _clear_hidden(self) -> None:
         """Files that Spark was killed while writing, before it named them: it refuses to begin beside one."""
@@ -126,16 +156,14 @@ class SparkLogs:
         for round_id in self._ids("offsets"):
             if round_id > done:
                 self._remove(f"offsets/{round_id}")
-        for n, name in sorted(self._source_names(), reverse=True):
-            if n > end:
-                self._remove(f"sources/0/{name}")
+        self._unlist(end, self._intact(end))
 
     def verify(self, newest: Manifest | None) -> None:
         """Before Spark starts: do its logs still say what the newest manifest says they said?"""
         if newest is None:
-            done = self._ids("commits")
-            if done:
-                raise _mismatch(f"Spark has finished round {max(done)}, and no manifest speaks of it")
+            done = max(self._ids("commits"), default=-1)
+            if done >= AHEAD:
+                raise _mismatch(f"Spark has finished round {done}, and no manifest speaks of it")
             return
         if not (self._root / "metadata").exists():
             raise _mismatch("Spark's checkpoint is gone")
@@ -143,10 +171,10 @@ class SparkLogs:
             raise _mismatch(f"the checkpoint is another one ({self.checkpoint_id()} instead of {newest.checkpoint_id})")
         if self._offsets(newest.round_id) != newest.offsets:
             raise _mismatch(f"Spark's offsets of round {newest.round_id} have changed")
-        ahead = [r for r in self._ids("commits") if r > newest.round_id]
+        ahead = [r for r in self._ids("commits") if r > newest.round_id + AHEAD]
         if ahead:
             raise _mismatch(f"Spark has finished round {max(ahead)}, the newest manifest is {newest.round_id}")
-        beyond = [r for r in self._ids("offsets") if r > newest.round_id + 1]
+        beyond = [r for r in self._ids("offsets") if r > newest.round_id + 1 + AHEAD]
         if beyond:
             raise _mismatch(f"Spark has begun round {max(beyond)}, the newest manifest is {newest.round_id}")
         end = _log_offset(newest.offsets)
@@ -162,11 +190,15 @@ class SparkLogs:
         return "\n".join(lines[2:])
 
     def _listed(self, end: int) -> list[Listed]:
-        """Every file Spark has listed up to offset `end`: the newest compacted log and the logs after it."""
+        """Every file Spark has listed up to offset `end`: the newest compacted log and the logs after it; or, where
+        those have expired, a later compacted log, which has them all."""
+        place = self._root / "sources" / "0"
+        later = min((n for n, name in self._source_names() if n > end and name.endswith(".compact")), default=None)
+        if later is not None and not self._covers(end + 1):
+            return [entry for entry in _entries(place / f"{later}.compact") if entry.batch <= end]
         names = [(n, name) for n, name in self._source_names() if n <= end]
         start = max((n for n, name in names if name.endswith(".compact")), default=-1)
         used = sorted((n, name) for n, name in names if n > start or name == f"{start}.compact")
-        place = self._root / "sources" / "0"
         return [entry for _, name in used for entry in _entries(place / name)]
 
     def _source_names(self) -> list[tuple[int, str]]:

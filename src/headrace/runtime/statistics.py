@@ -23,8 +23,9 @@ class Census:
 class RoundStats:
     """One committed round of one stream.
 
-    `seconds` by stage: plan, spark, roll, answer, plain, write, commit, their total, and beside it `trigger`: what
-    Spark took between the round before and this one."""
+    `seconds` by stage: plan, spark, plain, wait (for the round before), roll, answer, write, commit; their `total`;
+    and beside it `trigger`, what Spark took to call for this round after the one before had been read, and `cycle`,
+    from commit to commit, which is less than the total where rounds overlap."""
 
     stream: str
     round_id: int
@@ -42,7 +43,7 @@ class RoundStats:
     @property
     def cycle_s(self) -> float:
         """From the end of the round before to the end of this one."""
-        return self.seconds["total"] + self.seconds.get("trigger", 0.0)
+        return self.seconds["cycle"]
 
 
 class Stopwatch:

@@ -17,7 +17,7 @@ from headrace.catalog.catalog import Registered
 from headrace.families.plain.plan import Way, horizon_us, way_of
 from headrace.families.plain.rowlog import RowLog
 from headrace.runtime.answers import file_mark, plain_folder
-from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Round
+from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_interrupted, is_query_fault, reason_of
 from headrace.runtime.statistics import Stopwatch
 from headrace.runtime.tables import TableState
@@ -65,7 +65,11 @@ class PlainWork:
             first = 0 if covered is None else self._log.first_round_of(registered)
             self._starts[registered.id] = _Start(covered, first)
 
-    def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
+    def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
+        outcome = self._answer_all(batch, round, watch)
+        return Reading(lambda round, watch: outcome)
+
+    def _answer_all(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
         outcome = Outcome()
         if not self.reads_rows:
             self._let_go(round, outcome)

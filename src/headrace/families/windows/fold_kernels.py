@@ -30,7 +30,7 @@ Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def roll_up(
     panes: Ints, groups: Ints32, word: Ints, bit: int, stamp: Ints, place: Ints,
     rows: Ints, target: Ints, out_panes: Ints, out_groups: Ints32,
@@ -65,7 +65,7 @@ def roll_up(
     return found, written
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def join_columns(
     rows: Ints, target: Ints, columns: Ints, ops: Ints, source: Ints, out: Ints,
     float_columns: Ints, float_ops: Ints, float_source: Floats, out_floats: Floats,
@@ -89,7 +89,7 @@ def join_columns(
         join_floats_of(c, rows, target, float_columns, float_ops[c], float_source, out_floats)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def join_floats_of(
     c: int, rows: Ints, target: Ints, columns: Ints, op: int, source: Floats, out: Floats
 ) -> None:
@@ -117,7 +117,7 @@ def join_floats_of(
             )
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def absorb(ops: Ops, old: Columns, kept: int, new: Columns, places: Ops, turn: Ints, stamp: Ints, place: Ints,
            out: Columns) -> int:  # fmt: skip
     """Merge `new` rows, by pane, into the first `kept` rows of `old`, which are by pane, one for each pane and group.
@@ -157,7 +157,7 @@ def absorb(ops: Ops, old: Columns, kept: int, new: Columns, places: Ops, turn: I
     return written
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def absorb_ints(op: int, old: Ints, kept_to: Ints, new: Ints, new_to: Ints, out: Ints) -> None:
     for i in range(kept_to.size):
         out[kept_to[i]] = old[i]
@@ -173,7 +173,7 @@ def absorb_ints(op: int, old: Ints, kept_to: Ints, new: Ints, new_to: Ints, out:
             out[t] = max(out[t], new[i])
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def absorb_floats(
     c: int, ops: Ops, old: Columns, kept_to: Ints, new: Columns, new_to: Ints, places: Ints, out: Columns
 ) -> None:

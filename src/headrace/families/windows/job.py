@@ -8,6 +8,7 @@ runs once over the answers of all queries that have it (`answering.py`), whateve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
 from headrace.families.windows.suspects import find_faults, suspects_of
-from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Round
+from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_value_fault, reason_of
 from headrace.runtime.statistics import Census, Stopwatch
 from headrace.sql.tree import Column, Expr, columns_of
@@ -51,52 +52,53 @@ class WindowsWork:
     def replan(self, queries: Sequence[Registered]) -> None:
         self._rings.seat(queries, self._place.relation)
 
-    def round(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
-        outcome = Outcome()
+    def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
+        cuts = self._rings.cuts()
         with watch.stage("spark"):
-            cuts, table = self._aggregate(batch, outcome)
+            try:
+                table = _collect(batch, cuts)
+            except PySparkException as error:
+                if not is_value_fault(error):
+                    raise
+                return Reading(_nothing, faults=self._find_faults(batch, error))
+        self._check_size(table)
         census, panes = _census(table)
-        outcome.census = census
-        round = Round(round.id, round.newest_before_us, round.late_us, census)
+        self._rings.note_cells(census.rows, panes.num_rows)
+        return Reading(partial(self._answer, cuts, panes, _evaluate(batch.frame.sparkSession)), census)
+
+    def _answer(self, cuts: Cuts, panes: pa.Table, evaluate: Evaluate, round: Round, watch: Stopwatch) -> Outcome:
+        outcome = Outcome()
         with watch.stage("roll"):
-            mark = self._rings.take(cuts, panes, round, _evaluate(batch.frame.sparkSession))
+            mark = self._rings.take(cuts, panes, round, evaluate)
             outcome.selectivity = self._rings.selectivity
         with watch.stage("answer"):
             closed = self._rings.close(round.watermark_us)
             outcome.blocks, outcome.answers = self._answering.finish(closed, self._rings.keys, outcome.faults)
         outcome.files.append(mark)
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
-        outcome.unshared_s = self._rings.unshared_s(census.rows, watch.seconds["spark"])
+        outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
 
-    def _aggregate(self, batch: Batch, outcome: Outcome) -> tuple[Cuts, pa.Table]:
-        """Spark's part; queries whose expressions fail on a row are taken out and the rest is done again."""
-        while True:
-            cuts = self._rings.cuts()
-            try:
-                table = _collect(batch, cuts)
-            except PySparkException as error:
-                if not is_value_fault(error):
-                    raise
-                self._isolate(batch, error, outcome)
-                continue
-            limit = self._place.config.cut_rows_max
-            if table.num_rows > limit:
-                raise RoundError(
-                    "the shared aggregate has too many groups", value=f"{table.num_rows:,} rows",
-                    choices=(f"cut_rows_max = {limit:,}",), hint="fewer group keys, wider panes, or a higher limit",
-                )
-            return cuts, table
+    def _check_size(self, table: pa.Table) -> None:
+        limit = self._place.config.cut_rows_max
+        if table.num_rows > limit:
+            raise RoundError(
+                "the shared aggregate has too many groups", value=f"{table.num_rows:,} rows",
+                choices=(f"cut_rows_max = {limit:,}",), hint="fewer group keys, wider panes, or a higher limit",
+            )
 
-    def _isolate(self, batch: Batch, error: PySparkException, outcome: Outcome) -> None:
+    def _find_faults(self, batch: Batch, error: PySparkException) -> dict[int, str]:
+        """The queries whose expressions fail on a row of the round."""
         suspects = suspects_of(self._rings.shares())
-        probe = _probe(batch)
-        faults = find_faults(suspects, probe, self._place.config.quarantine_probes_max)
+        faults = find_faults(suspects, _probe(batch), self._place.config.quarantine_probes_max)
         if not faults:
             raise RoundError("a row makes the shared aggregate fail, and no single query is the cause",
                              value=reason_of(error))
-        outcome.faults.update(faults)
-        self._rings.unseat(faults)
+        return faults
+
+
+def _nothing(round: Round, watch: Stopwatch) -> Outcome:
+    return Outcome()
 
 
 def _collect(batch: Batch, cuts: Cuts) -> pa.Table:

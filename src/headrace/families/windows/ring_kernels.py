@@ -51,7 +51,7 @@ class Columns(NamedTuple):
     floats: Floats
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def join_ints(ops: Ints, left: Ints, right: Ints, out: Ints, groups: int) -> None:
     """out = left ⊕ right, column by column; `out` may be `left` or `right`."""
     for c in range(ops.size):
@@ -66,7 +66,7 @@ def join_ints(ops: Ints, left: Ints, right: Ints, out: Ints, groups: int) -> Non
                 out[c, g] = max(left[c, g], right[c, g])
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def min_nan_last(x: float, y: float) -> float:
     """Spark's order: NaN is above every number.  NaN is also the identity."""
     if np.isnan(x):
@@ -74,14 +74,14 @@ def min_nan_last(x: float, y: float) -> float:
     return y if y < x else x
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def max_nan_last(x: float, y: float) -> float:
     if np.isnan(x):
         return x
     return x if y <= x else y
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def join_moments(
     n1: float, mean1: float, m21: float, n2: float, mean2: float, m22: float
 ) -> tuple[float, float, float]:
@@ -96,7 +96,7 @@ def join_moments(
     return n, mean1 + share * n2, m21 + m22 + delta * share * n1 * n2
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def join_floats(ops: Ints, left: Floats, right: Floats, out: Floats, groups: int) -> None:
     for c in range(ops.size):
         if ops[c] == ADD:
@@ -115,7 +115,7 @@ def join_floats(ops: Ints, left: Floats, right: Floats, out: Floats, groups: int
                 )
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def clear(ops: Ops, ints: Ints, floats: Floats) -> None:
     """Make a row empty: every column its identity."""
     for c in range(ops.ints.size):
@@ -124,14 +124,14 @@ def clear(ops: Ops, ints: Ints, floats: Floats) -> None:
         floats[c, :] = np.nan if ops.floats[c] == MIN else (-np.inf if ops.floats[c] == MAX else 0.0)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def clear_rows(ops: Ops, rows: Rows) -> None:
     for row in range(rows.live.size):
         clear(ops, rows.ints[row], rows.floats[row])
         rows.live[row] = 0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def merge(ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int, places: Ops) -> None:
     """Join partial p into group g of a row; column c of the row is at `places` among those of the partials."""
     for c in range(ops.ints.size):
@@ -157,7 +157,7 @@ def merge(ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int, 
             )
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def lowest_bit(b: int, levels: int) -> int:
     """Trailing zeros of b, at most `levels`."""
     k = 0
@@ -166,7 +166,7 @@ def lowest_bit(b: int, levels: int) -> int:
     return k
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def highest_split(a: int, b: int, levels: int) -> int:
     """The highest bit in which a < b differ, at most `levels`."""
     level = 0
@@ -175,7 +175,7 @@ def highest_split(a: int, b: int, levels: int) -> int:
     return level
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def lengthen(b: int, k: int, ops: Ops, tail: Rows, groups: int) -> None:
     """Before pane b = …·2^k enters: the tails of the last 2^k panes now reach up to b."""
     length = tail.live.size
@@ -190,7 +190,7 @@ def lengthen(b: int, k: int, ops: Ops, tail: Rows, groups: int) -> None:
             tail.live[t] = 1
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def extend(b: int, k: int, ops: Ops, tail: Rows, head: Rows, groups: int) -> None:
     """Pane b joins the heads: that of level k starts anew with it, those of higher set bits go on."""
     levels = head.live.size - 1
@@ -207,7 +207,7 @@ def extend(b: int, k: int, ops: Ops, tail: Rows, head: Rows, groups: int) -> Non
             head.live[j] = 1
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def enter(
     b: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: Rows, order: Ints, parts: Columns, groups: int
 ) -> None:
@@ -228,7 +228,7 @@ def enter(
     clock[ENTERED] = 1
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def schedule(at: int, spans: Ints, due: Ints) -> None:
     """due[i] = the first end ≥ at + 1 of a window of shape i that does not start before its first start."""
     for i in range(due.size):
@@ -237,7 +237,7 @@ def schedule(at: int, spans: Ints, due: Ints) -> None:
         due[i] = end + (offset + span - end) % slide
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def count_groups(a: int, b: int, tail: Rows, head: Rows, groups: int) -> int:
     """How many groups hold rows in panes [a, b]."""
     t = a % tail.live.size
@@ -252,7 +252,7 @@ def count_groups(a: int, b: int, tail: Rows, head: Rows, groups: int) -> int:
     return count
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def list_due(b: int, spans: Ints, due: Ints, tail: Rows, head: Rows, groups: int, blocks: Ints,
              at: int) -> tuple[int, int]:
     """From block `at` on, the windows ending with pane b that hold rows, as (shape, end, answers).
@@ -270,7 +270,7 @@ def list_due(b: int, spans: Ints, due: Ints, tail: Rows, head: Rows, groups: int
     return at, total
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def answer(a: int, b: int, at: int, ops: Ops, tail: Rows, head: Rows, groups: int, row: Rows, out: Columns) -> int:
     """Write the answers of panes [a, b] from position `at` on; returns the position after them."""
     t = a % tail.live.size
@@ -297,7 +297,7 @@ def answer(a: int, b: int, at: int, ops: Ops, tail: Rows, head: Rows, groups: in
     return n
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def skip_emptiness(through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, order: Ints, parts: Columns) -> bool:
     """If nothing in the ring can be part of an answer any more, go on at the next pane that holds rows."""
     if clock[NEXT] <= clock[LAST] + tail.live.size:
@@ -312,7 +312,7 @@ def skip_emptiness(through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, 
     return bool(ahead > behind)
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def advance(through: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: Rows, row: Rows, groups: int,
             order: Ints, parts: Columns, spans: Ints, due: Ints, blocks: Ints, out: Columns) -> int:
     """Close panes up to `through`.  Stop early, with the answers the next pane has, when `out` or `blocks` is full."""
@@ -341,7 +341,7 @@ def advance(through: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: 
     return 0
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def sort_blocks(blocks: Ints, shapes: int) -> tuple[Ints, Ints, Ints32, Ints]:
     """By shape, and within a shape as they come: where the answers of each shape begin, where those of each block
     go, and shape and end of each answer."""
@@ -361,7 +361,7 @@ def sort_blocks(blocks: Ints, shapes: int) -> tuple[Ints, Ints, Ints32, Ints]:
     return offsets, to, shape, end
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)
 def place(to: Ints, sizes: Ints, answers: Columns, out: Columns) -> None:
     """Copy consecutive blocks of `sizes` answers to the positions `to`."""
     at = 0

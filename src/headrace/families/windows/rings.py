@@ -146,6 +146,14 @@ class Rings:
             self._cuts = plan_cuts(self._seating.rings.values(), self._choice.united)
         return self._cuts
 
+    def note_cells(self, rows: int, cells: int) -> None:
+        """What Spark made of a round: are one grouping by all keys or several cheaper for these queries and rows?"""
+        used = self.cuts()
+        if self._cuts_apart is None:
+            self._cuts_apart = len(plan_cuts(self._seating.rings.values(), united=False).cuts)
+        if self._choice.note(rows, cells, len(used.cuts), self._cuts_apart):
+            self._cuts = None
+
     def _place(self, plan: RingPlan, asked: Share) -> None:
         """Make sure the ring can hold a new member; one that cannot is rebuilt from the log."""
         key = (plan.slot, plan.grain_us)
@@ -176,7 +184,6 @@ class Rings:
                 _add(seat, rows, twig.arrangement, ALWAYS)
             self._note_seen(twig.slot, rows)
         self._note_selectivity(rolled, round)
-        self._choose_cuts(round.census.rows, panes.num_rows)
         self._check_memory()
         return logged()
 
@@ -250,14 +257,6 @@ class Rings:
             }
             self._branches[id(cuts)] = (cuts, plan_branches(cuts, wanted))
         return self._branches[id(cuts)][1]
-
-    def _choose_cuts(self, rows: int, cells: int) -> None:
-        """See whether one grouping by all keys or several are cheaper for these queries on these rows."""
-        assert self._cuts is not None
-        if self._cuts_apart is None:
-            self._cuts_apart = len(plan_cuts(self._seating.rings.values(), united=False).cuts)
-        if self._choice.note(rows, cells, len(self._cuts.cuts), self._cuts_apart):
-            self._cuts = None
 
     def _replanned(self) -> None:
         self._cuts = self._cuts_apart = self._longest_us = None
