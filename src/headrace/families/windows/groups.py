@@ -1,4 +1,4 @@
-"""Group keys as small numbers: a ring's columns are groups, and keys are only looked at when new.
+"""Group keys as small numbers: a ring's columns are groups, and values of keys are only looked at when new.
 
 Rows of a round come grouped by the keys of a cut; `Groups` numbers the distinct keys, once.  A slot that groups
 by fewer of them has `Groups` of its own, and a map from the finer numbers to the coarser ones.  What follows from the
@@ -11,61 +11,77 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from headrace.families.windows.codes import Codes, Pairs, codes_for
+from headrace.families.windows.group_kernels import Ints, Ints32
 from headrace.sql.tree import Expr
 
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
-KeyRow = tuple[object, ...]
 Evaluate = Callable[[Sequence[Expr], Sequence[pa.Array], Sequence[Expr]], list[pa.Array]]
 """Keys, their values, facts → the values of the facts."""
 FACTS_MIN = 64
 
 
 class Groups:
-    """Distinct keys ↔ dense numbers, in order of appearance."""
+    """Distinct keys ↔ dense numbers, in order of appearance.
+
+    Each key column has codes of its own; a number is a pair of the number of all columns before and a code.  So Python
+    looks at distinct values, and a compiled table at their combinations."""
 
     def __init__(self, keys: tuple[Expr, ...]) -> None:
         self.keys = keys
-        self._ids: dict[KeyRow, int] = {}
-        self._rows: list[KeyRow] = []
+        self._size = 0
+        self._codes: dict[int, Codes] = {}
+        self._pairs = [Pairs() for _ in keys[1:]]
+        self._coded: list[Ints] = [np.empty(0, np.int64) for _ in keys]
         self._maps: dict[int, tuple[Groups, Ints32]] = {}
         self._arrays: list[pa.Array] | None = None
-        self._facts: dict[Expr, list[object]] = {}
+        self._facts: dict[Expr, pa.Array] = {}
         self._flags: dict[Expr, Ints] = {}
 
     def __len__(self) -> int:
-        return len(self._rows)
-
-    def number(self, key: KeyRow) -> int:
-        found = self._ids.get(key)
-        if found is None:
-            found = self._ids[key] = len(self._rows)
-            self._rows.append(key)
-            self._arrays = None
-        return found
+        return self._size
 
     def encode(self, columns: Sequence[pa.Array], rows: int) -> Ints32:
         """The number of each row's key."""
-        if not columns:
-            self.number(())
+        return self._encode([_to_raw(column) for column in columns], rows)
+
+    def _encode(self, raw: Sequence[pa.Array], rows: int) -> Ints32:
+        if not raw:
+            self._size = 1
             return np.zeros(rows, np.int32)
-        inverse, uniques = distinct(columns)
-        numbers = np.fromiter((self.number(key) for key in uniques), np.int32, len(uniques))
-        return numbers[inverse]
+        codes = [self._codes.setdefault(i, codes_for(c.type)).encode(c) for i, c in enumerate(raw)]
+        numbers = codes[0]
+        if not self._pairs:  # with one key, its codes are the numbers
+            self._add([np.arange(self._size, len(self._codes[0]))])
+        for pairs, more in zip(self._pairs, codes[1:], strict=True):
+            numbers, firsts = pairs.number(numbers, more)
+            if pairs is self._pairs[-1]:
+                self._add([column[firsts] for column in codes])
+        return numbers.astype(np.int32)
+
+    def _add(self, codes: Sequence[Ints]) -> None:
+        """The codes of new keys."""
+        if codes[0].size:
+            self._size += codes[0].size
+            self._coded = [np.concatenate(pair) for pair in zip(self._coded, codes, strict=True)]
+            self._arrays = None
 
     def into(self, coarser: Groups) -> Ints32:
         """For each number so far, the one in `coarser`, whose keys are among ours and our facts."""
         _, known = self._maps.get(id(coarser), (coarser, np.zeros(0, np.int32)))
-        if len(known) < len(self._rows):
-            columns = [self._values(key, len(known)) for key in coarser.keys]
-            rows = zip(*columns, strict=True) if columns else [()] * (len(self._rows) - len(known))
-            new = np.fromiter((coarser.number(row) for row in rows), np.int32, len(self._rows) - len(known))
-            known = np.concatenate((known, new))
+        if len(known) < self._size:
+            start = len(known)
+            columns = [self._raw(key, start) for key in coarser.keys]
+            known = np.concatenate((known, coarser._encode(columns, self._size - start)))
             self._maps[id(coarser)] = (coarser, known)  # holding it keeps its id its own
         return known
+
+    def _raw(self, key: Expr, start: int) -> pa.Array:
+        """The values of a key of ours, or of a fact, from group `start` on."""
+        if key not in self.keys:
+            return self._facts[key].slice(start)
+        place = self.keys.index(key)
+        return self._codes[place].values().take(pa.array(self._coded[place][start:]))
 
     def forget(self, coarser: Groups) -> None:
         self._maps.pop(id(coarser), None)
@@ -78,46 +94,32 @@ class Groups:
 
     def learn(self, facts: Sequence[Expr], types: dict[Expr, pa.DataType], evaluate: Evaluate) -> None:
         """Make sure these facts are known of every group."""
-        missing = [f for f in facts if len(self._facts.get(f, ())) < len(self._rows)]
+        missing = [f for f in facts if self._learned(f) < self._size]
         if not missing:
             return
         if len(self._facts) > 2 * len(facts) + FACTS_MIN:  # most were for queries that have gone
             self._facts = {f: known for f, known in self._facts.items() if f in facts}
             self._flags.clear()
-        start = min(len(self._facts.get(f, ())) for f in missing)
+        start = min(self._learned(f) for f in missing)
         values = self._arrays_from(start, [types[k] for k in self.keys])
         for fact, found in zip(missing, evaluate(self.keys, values, missing), strict=True):
             types[fact] = found.type
-            self._facts[fact] = self._facts.get(fact, [])[:start] + _to_raw(found).to_pylist()
+            new = _to_raw(found)
+            self._facts[fact] = pa.concat_arrays([self._facts[fact].slice(0, start), new]) if start else new
+
+    def _learned(self, fact: Expr) -> int:
+        return len(self._facts[fact]) if fact in self._facts else 0
 
     def flags(self, fact: Expr) -> Ints:
         """By number, 1 where the fact is true, 0 where it is false or null."""
-        known = self._flags.get(fact)
-        if known is None or len(known) < len(self._rows):
-            known = self._flags[fact] = np.array([value is True for value in self._facts.get(fact, ())], np.int64)
+        known = self._flags.get(fact, np.empty(0, np.int64))
+        if len(known) < self._learned(fact):
+            new = self._facts[fact].slice(len(known)).fill_null(False).to_numpy(zero_copy_only=False)
+            known = self._flags[fact] = np.concatenate((known, new.astype(np.int64)))
         return known
 
-    def _values(self, key: Expr, start: int) -> list[object]:
-        if key in self.keys:
-            place = self.keys.index(key)
-            return [row[place] for row in self._rows[start:]]
-        return self._facts.get(key, [])[start:]
-
     def _arrays_from(self, start: int, types: Sequence[pa.DataType]) -> list[pa.Array]:
-        return [_from_raw([row[j] for row in self._rows[start:]], t) for j, t in enumerate(types)]
-
-
-def distinct(columns: Sequence[pa.Array]) -> tuple[Ints, list[KeyRow]]:
-    """Row → index of its key, and the distinct keys as raw values."""
-    encoded = pc.dictionary_encode(_to_raw(columns[0]), null_encoding="encode")
-    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    keys: list[KeyRow] = [(value,) for value in encoded.dictionary.to_pylist()]
-    if len(columns) == 1:
-        return codes, keys
-    rest, rest_keys = distinct(columns[1:])
-    width = len(rest_keys)
-    unique, inverse = np.unique(codes * width + rest, return_inverse=True)
-    return inverse, [(*keys[int(u) // width], *rest_keys[int(u) % width]) for u in unique]
+        return [_from_raw(self._raw(key, start), kind) for key, kind in zip(self.keys, types, strict=True)]
 
 
 def _to_raw(column: pa.Array) -> pa.Array:
@@ -134,13 +136,5 @@ def _to_raw(column: pa.Array) -> pa.Array:
     return column
 
 
-def _from_raw(values: list[object], kind: pa.DataType) -> pa.Array:
-    if pa.types.is_float64(kind):
-        return pa.array(values, pa.int64()).view(kind)
-    if pa.types.is_float32(kind):
-        return pa.array(values, pa.int32()).view(kind)
-    if pa.types.is_timestamp(kind):
-        return pa.array(values, pa.int64()).cast(kind)
-    if pa.types.is_date32(kind):
-        return pa.array(values, pa.int32()).cast(kind)
-    return pa.array(values, kind)
+def _from_raw(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    return values.view(kind) if pa.types.is_floating(kind) else values.cast(kind)

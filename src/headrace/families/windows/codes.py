@@ -1,0 +1,208 @@
+"""Values of one key ↔ codes, dense and in order of appearance; and pairs of codes ↔ numbers.
+
+Text and whole numbers are kept in arrays and found by compiled tables (`group_kernels.py`): a round may bring hundreds
+of thousands of keys.  Other types are few, and go through a dict.  Null is a value like others.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from headrace.families.windows.group_kernels import (
+    NOTHING,
+    Bytes,
+    Flags,
+    Ints,
+    Ints32,
+    move,
+    number_text,
+    number_whole,
+)
+
+ROOM_MIN = 1 << 10
+T = TypeVar("T", bound=np.generic)
+
+
+class Codes(Protocol):
+    def __len__(self) -> int: ...
+
+    def encode(self, column: pa.Array) -> Ints:
+        """The code of each value; new ones are added."""
+
+    def values(self) -> pa.Array:
+        """The value of each code."""
+
+
+def codes_for(kind: pa.DataType) -> Codes:
+    if pa.types.is_string(kind):
+        return _Text()
+    return _Whole(kind) if pa.types.is_integer(kind) else _Other(kind)
+
+
+class Table:
+    """The places of an open hash table; see `group_kernels.py`."""
+
+    def __init__(self) -> None:
+        self.keys: Ints = np.empty(ROOM_MIN, np.int64)
+        self.numbers: Ints32 = np.full(ROOM_MIN, NOTHING, np.int32)
+
+    def make_room(self, size: int) -> None:
+        """For so many keys."""
+        room = self.keys.size
+        while room < 2 * size:
+            room *= 2
+        if room > self.keys.size:
+            keys, numbers = np.empty(room, np.int64), np.full(room, NOTHING, np.int32)
+            move(self.keys, self.numbers, keys, numbers)
+            self.keys, self.numbers = keys, numbers
+
+
+class Pairs:
+    """Distinct pairs of numbers below 2³¹."""
+
+    def __init__(self) -> None:
+        self._table = Table()
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def number(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
+        """The number of each pair, and for each new one the first row that has it."""
+        keys = (left << 32) | right
+        self._table.make_room(self._size + keys.size)
+        found, firsts = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+        before = self._size
+        self._size = number_whole(keys, self._table.keys, self._table.numbers, before, found, firsts)
+        return found, firsts[: self._size - before]
+
+
+class _Nullable:
+    """Codes with one for null, which is given it when it first comes."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._null = NOTHING
+        self._table = Table()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def encode(self, column: pa.Array) -> Ints:
+        if not column.null_count:
+            return self._encode(column)
+        found = np.empty(len(column), np.int64)
+        there: Flags = column.is_valid().to_numpy(zero_copy_only=False)
+        found[there] = self._encode(column.drop_null())
+        if self._null == NOTHING:
+            self._null = self._size
+            self._add_null()
+            self._size += 1
+        found[~there] = self._null
+        return found
+
+    def _encode(self, column: pa.Array) -> Ints:
+        """The codes of values that are not null."""
+        raise NotImplementedError
+
+    def _add_null(self) -> None:
+        """Something stands in its place among the values."""
+        raise NotImplementedError
+
+    def _mask(self) -> Flags:
+        mask: Flags = np.arange(self._size) == self._null
+        return mask
+
+
+class _Whole(_Nullable):
+    def __init__(self, kind: pa.DataType) -> None:
+        super().__init__()
+        self._kind = kind
+        self._values: Ints = np.empty(0, np.int64)
+
+    def _encode(self, column: pa.Array) -> Ints:
+        keys: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64)
+        self._table.make_room(self._size + keys.size)
+        found, firsts = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+        before = self._size
+        self._size = number_whole(keys, self._table.keys, self._table.numbers, before, found, firsts)
+        self._values = np.concatenate((self._values, keys[firsts[: self._size - before]]))
+        return found
+
+    def _add_null(self) -> None:
+        self._values = np.append(self._values, 0)
+
+    def values(self) -> pa.Array:
+        return pa.array(self._values, mask=self._mask()).cast(self._kind)
+
+
+class _Text(_Nullable):
+    def __init__(self) -> None:
+        super().__init__()
+        self._starts: Ints = np.zeros(1, np.int64)
+        self._text: Bytes = np.empty(0, np.uint8)
+
+    def _encode(self, column: pa.Array) -> Ints:
+        starts, text = _buffers(column)
+        self._make_room(starts.size, int(starts[-1] - starts[0]))
+        self._table.make_room(self._size + starts.size)
+        found, firsts = np.empty(starts.size - 1, np.int64), np.empty(starts.size, np.int64)
+        self._size = number_text(
+            starts, text, self._table.keys, self._table.numbers, self._size, found, firsts, self._starts, self._text
+        )
+        return found
+
+    def _make_room(self, more: int, text: int) -> None:
+        """For the worst case, that all are new."""
+        self._starts = _longer(self._starts, self._size + more + 1)
+        self._text = _longer(self._text, int(self._starts[self._size]) + text)
+
+    def _add_null(self) -> None:
+        self._make_room(1, 0)
+        self._starts[self._size + 1] = self._starts[self._size]
+
+    def values(self) -> pa.Array:
+        starts = self._starts[: self._size + 1].copy()
+        text = self._text[: starts[-1]].copy()
+        plain = pa.LargeStringArray.from_buffers(self._size, pa.py_buffer(starts), pa.py_buffer(text))
+        return pc.if_else(pa.array(self._mask()), pa.scalar(None, pa.large_string()), plain).cast(pa.string())
+
+
+class _Other:
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._codes: dict[object, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def encode(self, column: pa.Array) -> Ints:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        codes = [self._codes.setdefault(value, len(self._codes)) for value in encoded.dictionary.to_pylist()]
+        places: Ints32 = encoded.indices.to_numpy(zero_copy_only=False)
+        return np.array(codes, np.int64)[places]
+
+    def values(self) -> pa.Array:
+        return pa.array(list(self._codes), self._kind)
+
+
+def _buffers(column: pa.Array) -> tuple[Ints, Bytes]:
+    """Where each text starts, and all text."""
+    _, starts, text = column.buffers()
+    span = slice(column.offset, column.offset + len(column) + 1)
+    places = np.frombuffer(starts, np.int32)[span].astype(np.int64) if len(column) else np.zeros(1, np.int64)
+    return places, np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
+
+
+def _longer(array: NDArray[T], size: int) -> NDArray[T]:
+    """With room for so many, doubling."""
+    if size <= array.size:
+        return array
+    longer = np.empty(max(size, 2 * array.size), array.dtype)
+    longer[: array.size] = array
+    return longer
