@@ -133,28 +133,63 @@ def test_rows_a_plain_query_let_go_do_not_count_against_the_limit(spark: SparkSe
 
 
 def test_windows_that_need_too_much_memory(spark: SparkSession, tmp_path: Path) -> None:
+    """Whoever brings them does not stop the others."""
     race = Race(spark, tmp_path, config=Config.of(ring_bytes_max=100_000))
-    race.eng.add(GOOD["shared"], name="shared")
+    race.eng.add_many({name: GOOD[name] for name in ("shared", "shared_where")})
     race.feed(rows_of(0, 20))
     race.eng.run()
     race.eng.add("SELECT k, n, sum(x) AS t FROM s GROUP BY k, n, window(ts, '1 hour', '1 second')", name="wide")
-    race.feed(rows_of(20, 20))
-    with pytest.raises(HeadraceError) as found:
-        race.eng.run()
-    said(found.value, "RING_BYTES", "ring_bytes_max = 100,000")
-    assert race.eng.results("shared").num_rows
-    race.eng.drop("wide")
+    race.feed(rows_of(20, 20), rows_of(40, 20))
     race.eng.run()
+    state, reason = race.state("wide")
+    assert state == "quarantined" and race.eng.results("wide").num_rows == 0
+    assert all(word in reason for word in ("RING_BYTES", "3,600 panes", "ring_bytes_max = 100,000", "raise the limit"))
+    race.check("shared", "shared_where")
+
+
+def test_windows_that_grow_out_of_their_memory(spark: SparkSession, tmp_path: Path) -> None:
+    """The dearest ring goes, when groups have become too many for all."""
+    race = Race(spark, tmp_path, config=Config.of(ring_bytes_max=400_000))
+    race.eng.add("SELECT big, sum(x) AS t FROM s GROUP BY big, window(ts, '100 seconds', '1 second')", name="growing")
+    race.eng.add(GOOD["shared"], name="shared")
+    race.feed(*(rows_of(40 * i, 40) for i in range(12)))
+    for file in race.files:
+        assert file.num_rows == 40
+    race.feed([row(480 + i / 100, big=1_000 + i) for i in range(400)], *(rows_of(490 + 5 * i, 5) for i in range(8)))
+    race.eng.run()
+    state, reason = race.state("growing")
+    assert state == "quarantined" and "RING_BYTES" in reason
+    assert race.eng.results("growing").num_rows
     race.check("shared")
 
 
-def test_too_many_groups(spark: SparkSession, tmp_path: Path) -> None:
-    race = Race(spark, tmp_path, config=Config.of(cut_rows_max=10))
-    race.eng.add(f"SELECT big, count(*) AS c FROM s GROUP BY big, {W}", name="q")
-    race.feed(rows_of(0, 20))
-    with pytest.raises(HeadraceError) as found:
-        race.eng.run()
-    said(found.value, "cut_rows_max = 10", "20 rows")
+@pytest.mark.parametrize(("dear", "word"), [
+    (f"SELECT big, count(*) AS c FROM s GROUP BY big, {W}", "50 values of a key"),
+    (f"SELECT big % 1000 AS b, count(*) AS c FROM s GROUP BY big % 1000, {W}", "values of a key"),
+    ("SELECT count(*) AS c FROM s GROUP BY window(ts, '1 second', '1 millisecond')", "panes of 1,000 µs"),
+])
+def test_too_many_groups(spark: SparkSession, tmp_path: Path, dear: str, word: str) -> None:
+    """The queries with the key that has them, or with the finest panes, do not stop the others."""
+    race = Race(spark, tmp_path, config=Config.of(cut_rows_max=40))
+    race.eng.add_many({name: GOOD[name] for name in ("shared", "shared_where")})
+    race.eng.add(dear, name="dear")
+    race.feed(rows_of(0, 50, 0.2), rows_of(10, 50, 0.2))
+    race.eng.run()
+    state, reason = race.state("dear")
+    assert state == "quarantined" and word in reason and "cut_rows_max = 40" in reason
+    assert race.eng.results("dear").num_rows == 0
+    race.check("shared", "shared_where")
+
+
+def test_keys_that_have_nothing_to_do_with_each_other(spark: SparkSession, tmp_path: Path) -> None:
+    """3 × 7 groups together are too many, 3 + 7 are not: nobody is to blame."""
+    race = Race(spark, tmp_path, config=Config.of(cut_rows_max=15))
+    race.eng.add(GOOD["shared"], name="by_k")
+    race.eng.add(f"SELECT n, count(*) AS c, window.end AS we FROM s GROUP BY n, {W}", name="by_n")
+    race.feed(rows_of(0, 50, 0.2), rows_of(10, 50, 0.2))
+    race.eng.run()
+    assert [race.state(name)[0] for name in ("by_k", "by_n")] == ["live", "live"]
+    race.check("by_k", "by_n")
 
 
 @pytest.mark.parametrize(("message", "code"), [

@@ -21,6 +21,7 @@ from headrace.errors import RoundError
 from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
+from headrace.families.windows.dearest import dearest
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
@@ -61,7 +62,11 @@ class WindowsWork:
                 if not is_value_fault(error):
                     raise
                 return Reading(_nothing, faults=self._find_faults(batch, error))
-        self._check_size(table)
+        if table.num_rows > self._place.config.cut_rows_max:
+            if self._rings.cut_apart():
+                return self.read(batch, round, watch)
+            faults = dearest(cuts, table, self._rings.shares(), self._place.config.cut_rows_max)
+            return Reading(_nothing, faults=faults)
         census, panes = _census(table)
         self._rings.note_cells(census.rows, panes.num_rows)
         return Reading(partial(self._answer, cuts, panes, _evaluate(batch.frame.sparkSession)), census)
@@ -71,6 +76,7 @@ class WindowsWork:
         with watch.stage("roll"):
             mark = self._rings.take(cuts, panes, round, evaluate)
             outcome.selectivity = self._rings.selectivity
+            outcome.faults, self._rings.barred = self._rings.barred, {}
         with watch.stage("answer"):
             closed = self._rings.close(round.watermark_us)
             outcome.blocks, outcome.answers = self._answering.finish(closed, self._rings.keys, outcome.faults)
@@ -78,14 +84,6 @@ class WindowsWork:
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
-
-    def _check_size(self, table: pa.Table) -> None:
-        limit = self._place.config.cut_rows_max
-        if table.num_rows > limit:
-            raise RoundError(
-                "the shared aggregate has too many groups", value=f"{table.num_rows:,} rows",
-                choices=(f"cut_rows_max = {limit:,}",), hint="fewer group keys, wider panes, or a higher limit",
-            )
 
     def _find_faults(self, batch: Batch, error: PySparkException) -> dict[int, str]:
         """The queries whose expressions fail on a row of the round."""

@@ -245,6 +245,9 @@ class Choice:
         self.united = True
         self._cost: dict[bool, float] = {}
 
+    def forbid_united(self) -> None:
+        self.united, self._cost[True] = False, math.inf
+
     def note(self, rows: int, cells: int, cuts: int, cuts_apart: int) -> bool:
         """A round of so many rows left so many cells; whether the next is to be cut the other way."""
         if rows < self.ROWS_MIN or cuts_apart == 1:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.errors import PlanError
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
 from headrace.families.windows.groups import Evaluate
@@ -66,7 +65,9 @@ class Members:
 
 @dataclass(slots=True)
 class Seat:
-    """A ring and who sits on it; `members` is None until they are listed, and again when they change."""
+    """A ring and who sits on it; `members` is None until they are listed, and again when they change.
+
+    `is_barred`: there is no memory for its ring; those who sit here are taken out with the next plan."""
 
     plan: RingPlan
     arrangement: Arrangement
@@ -74,6 +75,7 @@ class Seat:
     members: Members | None = None
     given: Arrangement | None = None
     places: Ops | None = None
+    is_barred: bool = False
 
     def nbytes(self, groups: int) -> int:
         """What the ring's tails take with so many groups."""
@@ -109,6 +111,7 @@ class Rings:
         self._by_slot: dict[Slot, list[Seat]] = {}
         self.keys = KeySpace.empty()
         self.selectivity: dict[str, float] = {}
+        self.barred: dict[int, str] = {}
 
     # -- who sits where -----------------------------------------------------------------------------
 
@@ -148,11 +151,21 @@ class Rings:
 
     def note_cells(self, rows: int, cells: int) -> None:
         """What Spark made of a round: are one grouping by all keys or several cheaper for these queries and rows?"""
-        used = self.cuts()
+        if self._choice.note(rows, cells, len(self.cuts().cuts), self._count_apart()):
+            self._cuts = None
+
+    def cut_apart(self) -> bool:
+        """One grouping by all keys leaves too many cells: group by each on its own, if that is not done already."""
+        if not self._choice.united or self._count_apart() == 1:
+            return False
+        self._choice.forbid_united()
+        self._cuts = None
+        return True
+
+    def _count_apart(self) -> int:
         if self._cuts_apart is None:
             self._cuts_apart = len(plan_cuts(self._seating.rings.values(), united=False).cuts)
-        if self._choice.note(rows, cells, len(used.cuts), self._cuts_apart):
-            self._cuts = None
+        return self._cuts_apart
 
     def _place(self, plan: RingPlan, asked: Share) -> None:
         """Make sure the ring can hold a new member; one that cannot is rebuilt from the log."""
@@ -181,7 +194,8 @@ class Rings:
         self._rebuild(round, rolled, evaluate)
         for twig, rows in rolled:
             for seat in self._by_slot[twig.slot]:
-                _add(seat, rows, twig.arrangement, ALWAYS)
+                if not seat.is_barred:
+                    _add(seat, rows, twig.arrangement, ALWAYS)
             self._note_seen(twig.slot, rows)
         self._note_selectivity(rolled, round)
         self._check_memory()
@@ -193,6 +207,8 @@ class Rings:
             return []
         closed = []
         for seat in self._seats.values():
+            if seat.is_barred:
+                continue
             assert seat.ring is not None
             through = watermark_us // seat.plan.grain_us - 1
             if through >= seat.ring.next_pane:
@@ -266,12 +282,13 @@ class Rings:
 
     def _rebuild(self, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
-        missing = [(seat, rows) for twig, rows in rolled for seat in self._by_slot[twig.slot] if seat.ring is None]
+        found = [(seat, rows) for twig, rows in rolled for seat in self._by_slot[twig.slot] if seat.ring is None]
+        # before anything is allocated: a ring is as wide as the slot has groups
+        self._bar({id(s): (s, s.nbytes(len(self.keys.of_slot(s.plan.slot)))) for s, _ in found})
+        missing = [(seat, rows) for seat, rows in found if not seat.is_barred]
         if not missing:
             return
         before, after = round.watermark_before_us, round.watermark_us
-        # before anything is allocated: a ring is as wide as the slot has groups
-        self._check_bytes(sum(s.nbytes(len(self.keys.of_slot(s.plan.slot))) for s, _ in missing))
         for seat, rows in missing:
             seat.ring = Ring(seat.arrangement.layout, seat.plan.length, _first_pane(seat, before, after, rows))
         if before is None:
@@ -321,16 +338,23 @@ class Rings:
         self._rounds += 1
         if self._rounds % MEMORY_ROUNDS != 1:
             return
-        self._check_bytes(sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None))
+        self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
 
-    def _check_bytes(self, used: int) -> None:
-        if used > self._config.ring_bytes_max:
-            raise PlanError(
-                "the windows need more memory than allowed", value=f"{used:,} bytes in {len(self._seats)} rings",
-                choices=(f"ring_bytes_max = {self._config.ring_bytes_max:,}",),
-                hint="fewer groups, shorter ranges, slides that divide their ranges, or a higher limit",
-                code="RING_BYTES",
-            )
+    def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> None:
+        """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed.
+
+        Only marked here: who sits where is for the next plan to change, which may be being read already."""
+        limit = self._config.ring_bytes_max
+        held = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None and id(s) not in seats)
+        used = held + sum(nbytes for _, nbytes in seats.values())
+        for seat, nbytes in sorted(seats.values(), key=lambda item: -item[1]):
+            if used <= limit:
+                return
+            seat.is_barred, seat.ring = True, None
+            used -= nbytes
+            reason = f"RING_BYTES: its ring takes {nbytes:,} bytes ({seat.plan.length:,} panes), and with all others " \
+                     f"more than ring_bytes_max = {limit:,}; use fewer groups, a shorter range, or raise the limit"
+            self.barred.update(dict.fromkeys(seat.plan.members, reason))
 
 
 def _grain(item: tuple[int, Share | Refusal]) -> int:
