@@ -296,6 +296,8 @@ def test_choices_are_lazy(spark: SparkSession) -> None:
         call("or", call("=", m, zero), positive),
         call("case", call("=", m, zero), Literal(None, VOID), b, risky, to(DOUBLE, one)),
         call("/", n, call("nullif", m, zero)),
+        call("try_divide", risky, call("nullif", m, zero)),
+        call("try_divide", risky, m),
     ]
     assert all(not isinstance(v, FinishError) for e in guards for v in ours(e))
     unguarded: list[Expr] = [call("and", positive, call("<>", m, zero)), call("coalesce", to(DOUBLE, m), risky),

@@ -224,10 +224,12 @@ def _try_divide(call: Call) -> Step:
     left, right = _operands(call)
 
     def step(frame: Frame) -> Vector:
-        b, a = _pair(frame, right, left, DOUBLE)
-        nulls = merge_nulls(a.nulls, b.nulls, b.values == 0)
+        b = right(frame)
+        zero = b.values == 0
+        a = _on(frame, ~zero if b.nulls is None else ~(zero | b.nulls), left, DOUBLE)  # by zero: not asked
+        nulls = merge_nulls(a.nulls, b.nulls, zero)
         with np.errstate(all="ignore"):
-            return Vector(np.where(b.values == 0, 0.0, a.values / b.values), nulls)
+            return Vector(np.where(zero, 0.0, a.values / b.values), nulls)
 
     return step
 
