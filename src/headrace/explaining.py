@@ -44,7 +44,8 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Mapping[str, M
     runs = "ran:" if registered.quarantine else "runs:"
     if family == WINDOWS:
         lines.append(f"  {runs:<9} shared windows")
-        lines += explain_window_query(registered.id, seating_of(_of(_live(catalog, relation, registered)), relation))
+        seating = seating_of(_of(_live(catalog, relation, registered)), relation)
+        lines += explain_window_query(registered.id, seating, _is_united(rounds.get(relation.name)))
     else:
         lines.append(f"  {runs:<9} plain Spark, because {reason}")
         lines.append(f"  how:      {how(query, relation)}")
@@ -69,7 +70,7 @@ def _explain_relation(relation: Relation, catalog: Catalog, newest: Manifest | N
     shared = [r for r, family, _ in runs if family == WINDOWS]
     plain = [(r.query, reason) for r, family, reason in runs if family == PLAIN]
     lines = [_relation(relation)]
-    lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation))]
+    lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation), _is_united(newest))]
     lines += [f"  {line}" for line in explain_plain(plain, relation)]
     out = [r for r in catalog.queries.values() if r.query.source == relation.name and r.quarantine]
     if out:
@@ -89,6 +90,11 @@ def _of(registered: Sequence[Registered]) -> list[tuple[int, Any]]:
     return [(r.id, r.query) for r in registered]
 
 
+def _is_united(newest: Manifest | None) -> bool:
+    """Whether the last round had all keys in one grouping, which it is by default."""
+    return newest is None or newest.stats.get("groupings", 1) <= 1
+
+
 def _relation(relation: Relation) -> str:
     if relation.is_table:
         return f"table {relation.name} (key {', '.join(relation.key)})"
@@ -103,7 +109,8 @@ def _measured(newest: Manifest | None) -> list[str]:
     stages = ", ".join(f"{k} {v:.3f}" for k, v in seconds.items() if k != "total")
     return [
         f"  measured: round {newest.round_id}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
-        f"{seconds['total']:.3f} s ({stages}); unshared, at least {stats['unshared_s']:.1f} s"
+        f"{seconds['total']:.3f} s ({stages}); unshared, at least {stats['unshared_s']:.1f} s; "
+        f"rings of {stats.get('ring_bytes', 0) / 1e6:,.1f} MB"
     ]
 
 

@@ -189,6 +189,7 @@ def test_keys_that_have_nothing_to_do_with_each_other(spark: SparkSession, tmp_p
     race.feed(rows_of(0, 50, 0.2), rows_of(10, 50, 0.2))
     race.eng.run()
     assert [race.state(name)[0] for name in ("by_k", "by_n")] == ["live", "live"]
+    assert "2 groupings" in race.eng.explain()
     race.check("by_k", "by_n")
 
 

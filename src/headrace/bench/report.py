@@ -18,6 +18,7 @@ from headrace.errors import HeadraceError, near
 
 BENCHMARKS: Mapping[str, str] = {
     "windows": "1,000 and 10,000 window queries against plain Spark running one",
+    "weave": "Weave Share's figures: which windows share trees, and what that costs",
 }
 
 Run = Callable[[bool, Callable[[str], None]], "Report"]

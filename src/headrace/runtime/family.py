@@ -99,6 +99,8 @@ class Outcome:
     answers: int = 0
     unshared_s: float = 0.0
     selectivity: dict[str, float] = field(default_factory=dict)
+    groupings: int = 1
+    ring_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

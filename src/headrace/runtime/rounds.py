@@ -368,3 +368,5 @@ def _merge(total: Outcome, part: Outcome) -> None:
     total.answers += part.answers
     total.unshared_s += part.unshared_s
     total.selectivity.update(part.selectivity)
+    total.groupings = max(total.groupings, part.groupings)
+    total.ring_bytes += part.ring_bytes

@@ -25,7 +25,8 @@ class RoundStats:
 
     `seconds` by stage: plan, spark, plain, wait (for the round before), roll, answer, write, commit; their `total`;
     and beside it `trigger`, what Spark took to call for this round after the one before had been read, and `cycle`,
-    from commit to commit, which is less than the total where rounds overlap."""
+    from commit to commit, which is less than the total where rounds overlap.  `groupings` of the shared aggregate;
+    `ring_bytes` are weighed every few rounds."""
 
     stream: str
     round_id: int
@@ -39,6 +40,8 @@ class RoundStats:
     seconds: Mapping[str, float]
     unshared_s: float
     selectivity: Mapping[str, float] = field(default_factory=dict)
+    groupings: int = 1
+    ring_bytes: int = 0
 
     @property
     def cycle_s(self) -> float:

@@ -29,11 +29,11 @@ def seating_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> Seat
     return seating
 
 
-def explain_windows(seating: Seating) -> list[str]:
-    """The whole shared plan of one stream."""
+def explain_windows(seating: Seating, united: bool = True) -> list[str]:
+    """The whole shared plan of one stream; `united`: all keys in one grouping, as far as is known."""
     if not seating.shares:
         return []
-    cuts = plan_cuts(seating.rings.values())
+    cuts = plan_cuts(seating.rings.values(), united)
     rings = list(seating.rings.values())
     shares = list(seating.shares.values())
     slots = {r.slot for r in rings}
@@ -49,12 +49,12 @@ def explain_windows(seating: Seating) -> list[str]:
     ]
 
 
-def explain_window_query(query_id: int, seating: Seating) -> list[str]:
+def explain_window_query(query_id: int, seating: Seating, united: bool = True) -> list[str]:
     """What one query shares with the others."""
     asked = seating.shares[query_id]
     ring = seating.ring_of[query_id]
     same_slot = sum(len(r.members) for r in seating.rings.values() if r.slot == asked.slot)
-    cuts = plan_cuts(seating.rings.values())
+    cuts = plan_cuts(seating.rings.values(), united)
     return [
         f"  where:    {'all rows' if asked.slot.where is None else emit(asked.slot.where)}",
         f"  group by: {', '.join(emit(k) for k in asked.slot.keys) or 'nothing but the window'}",

@@ -76,6 +76,7 @@ class WindowsWork:
         with watch.stage("roll"):
             mark = self._rings.take(cuts, panes, round, evaluate)
             outcome.selectivity = self._rings.selectivity
+            outcome.groupings, outcome.ring_bytes = len(cuts.cuts), self._rings.nbytes
             outcome.faults, self._rings.barred = self._rings.barred, {}
         with watch.stage("answer"):
             closed = self._rings.close(round.watermark_us)

@@ -112,6 +112,7 @@ class Rings:
         self.keys = KeySpace.empty()
         self.selectivity: dict[str, float] = {}
         self.barred: dict[int, str] = {}
+        self.nbytes = 0
 
     # -- who sits where -----------------------------------------------------------------------------
 
@@ -339,6 +340,7 @@ class Rings:
         if self._rounds % MEMORY_ROUNDS != 1:
             return
         self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
+        self.nbytes = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None)
 
     def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> None:
         """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed.
