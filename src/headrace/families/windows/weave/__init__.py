@@ -1,0 +1,1 @@
+"""Weave Share: which windows share trees of partial aggregates, and what that costs (docs/weave.md)."""

@@ -1,0 +1,145 @@
+"""Incremental Weave Share: queries come and go, and the plan is rebuilt when it has drifted (CIKM'11, section 5.2).
+
+A new query becomes a tree and is merged where that pays; a query that leaves has its tree tried against all others
+(`forest.py`).  Such a plan is worse than one from scratch, by how much nobody knows without making it.  So the
+cost of plans made from scratch is remembered against their number of queries, extrapolated along its slope, and a
+rebuild is due when the plan costs more than that by the tolerance.  The curve is concave, and a slope of long ago too
+steep: beyond `reach` times the queries of the last rebuild it is not trusted, and a rebuild is due as well.
+
+    if online.is_due():
+        made = rebuild(online.snapshot())   # pure, may run in another thread
+        online.swap(made)                   # what came and went meanwhile is repeated on it
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from headrace.errors import PlanError
+from headrace.families.windows.weave.edges import Shape
+from headrace.families.windows.weave.forest import Forest
+from headrace.families.windows.weave.weave import EVEN, Plan, Weights, weave
+
+TOLERANCE = 0.1
+REACH = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The queries of a moment, and what their rows and merges cost."""
+
+    queries: tuple[int, ...]
+    shapes: tuple[Shape, ...]
+    rate: float
+    weights: Weights
+
+    @property
+    def limit(self) -> float:
+        return self.rate * self.weights.row / self.weights.merge
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A plan from scratch (its numbers are places in the snapshot), and the forest that takes over."""
+
+    snapshot: Snapshot
+    plan: Plan
+    forest: Forest
+
+
+def rebuild(snapshot: Snapshot) -> Rebuilt:
+    """Weave Share from scratch; touches nothing but its argument."""
+    plan = weave(snapshot.shapes, snapshot.rate, snapshot.weights)
+    trees = [[snapshot.queries[n] for n in tree.queries] for tree in plan.trees]
+    shapes = dict(zip(snapshot.queries, snapshot.shapes, strict=True))
+    return Rebuilt(snapshot, plan, Forest(snapshot.limit, shapes, trees))
+
+
+@dataclass(slots=True)
+class CostCurve:
+    """What plans from scratch cost, by number of queries; a line through the last two."""
+
+    count: int
+    cost: float
+    slope: float = 0.0
+
+    def learn(self, count: int, cost: float) -> None:
+        if count != self.count:
+            self.slope = max(0.0, (cost - self.cost) / (count - self.count))
+        self.count, self.cost = count, cost
+
+    def expected(self, count: int) -> float:
+        return max(self.cost + self.slope * (count - self.count), 0.0)
+
+    def reaches(self, count: int, times: float) -> bool:
+        return max(self.count, count) <= times * min(self.count, count)
+
+
+class OnlineWeave:
+    """The plan of the queries registered now."""
+
+    def __init__(
+        self, rate: float, weights: Weights = EVEN, tolerance: float = TOLERANCE, reach: float = REACH
+    ) -> None:
+        if not (0 <= rate < math.inf and tolerance >= 0 and reach >= 1):
+            raise PlanError("a rate or a tolerance is negative, or a reach is below 1", value=(rate, tolerance, reach))
+        self._rate, self._weights, self._tolerance, self._reach = rate, weights, tolerance, reach
+        self._forest = Forest(self.snapshot_of({}).limit, {}, [])
+        self._curve = CostCurve(0, rate * weights.row)  # no query, and yet a tree: where the line begins
+        self._comparisons = 0
+
+    def __len__(self) -> int:
+        return len(self._forest)
+
+    def add(self, query: int, shape: Shape) -> None:
+        self._forest.add(query, shape)
+
+    def drop(self, query: int) -> None:
+        self._forest.drop(query)
+
+    def trees(self) -> tuple[tuple[int, ...], ...]:
+        """The queries of each tree."""
+        return self._forest.trees()
+
+    @property
+    def cost(self) -> float:
+        """By the points that trees are compared on: exact unless they are drawn."""
+        count, merges = self._forest.measure()
+        return count * self._weights.row * self._rate + self._weights.merge * merges
+
+    @property
+    def comparisons(self) -> int:
+        """How many pairs of trees were compared while queries came and went."""
+        return self._comparisons + self._forest.comparisons
+
+    def deviation(self) -> float:
+        """By how much the plan costs more than one from scratch is expected to."""
+        expected = self._curve.expected(len(self))
+        return self.cost / expected - 1 if expected > 0 else 0.0
+
+    def is_due(self) -> bool:
+        """Whether to rebuild: the plan has drifted, or nothing is known about plans of this size."""
+        if len(self) < 2:
+            return False
+        unknown = not self._curve.reaches(len(self), self._reach)
+        return unknown or self._forest.is_crowded or self.deviation() > self._tolerance
+
+    def snapshot(self) -> Snapshot:
+        return self.snapshot_of(dict(self._forest.shapes))
+
+    def snapshot_of(self, shapes: dict[int, Shape]) -> Snapshot:
+        return Snapshot(tuple(shapes), tuple(shapes.values()), self._rate, self._weights)
+
+    def swap(self, made: Rebuilt) -> None:
+        """Go on with a rebuilt plan.  Queries that came or went since its snapshot do so again."""
+        now, forest = self._forest, made.forest
+        self._curve.learn(len(made.snapshot.queries), made.plan.cost)
+        for query, shape in zip(made.snapshot.queries, made.snapshot.shapes, strict=True):
+            if now.shapes.get(query) != shape:
+                forest.drop(query)
+        for query, shape in now.shapes.items():
+            if query not in forest:
+                forest.add(query, shape)
+        self._comparisons += now.comparisons
+        self._forest = forest
