@@ -1,0 +1,96 @@
+"""What going on with a plan costs in quality (CIKM'11, figure 11), and what planning costs in time (figure 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+from time import perf_counter
+
+from headrace.bench.weave_workload import Workload
+from headrace.families.windows.weave.edges import Shape
+from headrace.families.windows.weave.naive import FIRST, NAIVE, SECOND, THIRD, weave_naively
+from headrace.families.windows.weave.online import OnlineWeave, rebuild
+from headrace.families.windows.weave.weave import weave
+
+CHECK_EVERY = 10
+VARIANTS = {"naive": NAIVE, "I": FIRST, "I+II": SECOND, "I+II+III": THIRD}
+VARIANT_RATE = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """At one tolerance: mean excess over plans from scratch, pairs of trees compared, rebuilds."""
+
+    tolerance: float
+    deviation: float
+    comparisons: int
+    rebuilds: int
+
+
+def drift(
+    shapes: Sequence[Shape], first: int, rate: float, tolerance: float, reach: float, scratch: Sequence[float]
+) -> Drift:
+    """A plan of the first queries, then the others one by one; `scratch` is what `from_scratch` gives for them."""
+    online = OnlineWeave(rate, tolerance=tolerance, reach=reach)
+    for query, shape in enumerate(shapes[:first]):
+        online.add(query, shape)
+    online.swap(rebuild(online.snapshot()))
+    began, compared, rebuilds, excess = online.comparisons, 0, 0, []
+    for query, shape in enumerate(shapes[first:], first):
+        online.add(query, shape)
+        if online.is_due():
+            made = rebuild(online.snapshot())
+            compared += pairs_compared(query + 1, len(made.plan.trees))
+            online.swap(made)
+            rebuilds += 1
+        if (query + 1) % CHECK_EVERY == 0:
+            excess.append(online.cost / scratch[(query + 1) // CHECK_EVERY] - 1)
+    return Drift(tolerance, mean(excess), compared + online.comparisons - began, rebuilds)
+
+
+def from_scratch(shapes: Sequence[Shape], rate: float) -> list[float]:
+    """What a plan of the first 0, CHECK_EVERY, … queries costs."""
+    return [weave(shapes[:n], rate).cost for n in range(0, len(shapes) + 1, CHECK_EVERY)]
+
+
+def pairs_compared(queries: int, trees: int) -> int:
+    """By Weave Share with a table of pairs: all of them once, and those of each merged tree again."""
+    return queries * (queries - 1) // 2 + sum(range(trees, queries))
+
+
+def variant_seconds(queries: int, variants: Collection[str]) -> dict[str, float]:
+    """Figure 14: λ = 100, skew 0.7, Ω_max 10; the variants asked for, and ours."""
+    shapes = Workload(queries, overlap_max=10.0, skew=0.7).shapes()
+    weave_naively(shapes[:5], VARIANT_RATE, variant=THIRD)  # compiles
+    found = {}
+    for name in variants:
+        began = perf_counter()
+        weave_naively(shapes, VARIANT_RATE, variant=VARIANTS[name])
+        found[name] = perf_counter() - began
+    began = perf_counter()
+    weave(shapes, VARIANT_RATE)
+    return found | {"ours": perf_counter() - began}
+
+
+def plan_seconds(queries: int, rate: float, templates: tuple[int, ...]) -> tuple[float, int]:
+    """To plan so many windows; and the trees."""
+    shapes = Workload(queries, templates=templates).shapes()
+    began = perf_counter()
+    plan = weave(shapes, rate)
+    return perf_counter() - began, len(plan.trees)
+
+
+def change_ms(queries: int, rate: float, changes: int = 200) -> tuple[float, float]:
+    """Median milliseconds to add one query to a plan of so many, and to drop one."""
+    shapes = Workload(queries + changes).shapes()
+    forest = rebuild(OnlineWeave(rate).snapshot_of(dict(enumerate(shapes[:queries])))).forest
+    added, dropped = [], []
+    for query, shape in enumerate(shapes[queries:], queries):
+        began = perf_counter()
+        forest.add(query, shape)
+        added.append(perf_counter() - began)
+        began = perf_counter()
+        forest.drop((query * 31) % queries)
+        dropped.append(perf_counter() - began)
+    return 1000 * median(added), 1000 * median(dropped)
