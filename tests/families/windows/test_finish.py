@@ -271,6 +271,8 @@ def test_every_operator_on_every_pair(spark: SparkSession) -> None:
     exprs += [Call(op, (LEAVES[a],), to) for a in "nihxfb" for to in (INT, BIGINT, SMALLINT, DOUBLE, FLOAT, BOOLEAN)
               for op in ("cast", "try_cast")]  # fmt: skip
     exprs += [to(TIMESTAMP, LEAVES["d"]), to(DATE, LEAVES["w"])]
+    edge = to(DOUBLE, LEAVES["n"])  # among them 2⁶³ and -2⁶³
+    exprs += [call("floor", edge), call("ceil", edge), to(BIGINT, edge)]
     exact = [e for e in exprs if supports(e) is None]
     assert len(exprs) - len(exact) <= 8
     compare(spark, exact)
