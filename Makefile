@@ -1,6 +1,6 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check bench java lock clean
+.PHONY: help install demo test test-all check bench figures java lock clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -37,6 +37,9 @@ check: $(STAMP) ## ruff, mypy, import rules
 bench: $(STAMP) ## a benchmark (NAME=windows ARGS="--quick")
 	@scripts/java check
 	@$(BIN)/headrace bench $(NAME) $(ARGS)
+
+figures: $(STAMP) ## the README's table of figures, out of the results in docs/figures
+	@$(BIN)/python -m headrace.bench.figures
 
 java: ## install Debian's headless Java runtime
 	@scripts/java install

@@ -9,6 +9,7 @@ A benchmark is a module of this package named in BENCHMARKS, with
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -45,6 +46,16 @@ class Report:
     def flat(self) -> dict[str, object]:
         """One flat object: figures by name, then what they were measured on."""
         return {**{figure.name: figure.value for figure in self.figures}, **self.about}
+
+
+def commit() -> str:
+    """The commit this runs from; a clone is needed to tell."""
+    try:
+        asked = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True,
+                               cwd=Path(__file__).parent, check=False)
+    except OSError:
+        return "unknown"
+    return asked.stdout.strip() or "unknown"
 
 
 def benchmarks() -> Mapping[str, str]:

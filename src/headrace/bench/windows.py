@@ -33,7 +33,7 @@ import pyarrow as pa
 
 from headrace.bench import market
 from headrace.bench.feed import write_file
-from headrace.bench.report import Figure, Report
+from headrace.bench.report import Figure, Report, commit
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.runtime.session import borrow_session, make_session
@@ -266,6 +266,7 @@ def plot(peers: dict[str, Drain], ours: dict[int, Drain]) -> Path:
 
 def machine(files: int) -> dict[str, str]:
     return {
+        "commit": commit(),
         "cores": str(os.cpu_count()),
         "machine": platform.machine(),
         "python": platform.python_version(),

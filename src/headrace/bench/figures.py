@@ -1,0 +1,82 @@
+"""The README's table of figures, out of results that benchmarks have saved; misses included.
+
+    headrace bench windows --json docs/figures/windows.json
+    make figures
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+FOLDER, README = Path("docs/figures"), Path("README.md")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A figure of a benchmark and what it should be: at least, or at most, so much; or it is only shown."""
+
+    bench: str
+    figure: str
+    what: str
+    least: float | None = None
+    most: float | None = None
+    unit: str = ""
+
+    @property
+    def wanted(self) -> str:
+        if self.least is None and self.most is None:
+            return "—"
+        return f"≥ {self.least:g}{self.unit}" if self.least is not None else f"≤ {self.most:g}{self.unit}"
+
+    def is_met(self, value: float) -> bool:
+        return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+
+
+LINES = (
+    Line("windows", "headrace_1000_ratio", "1,000 window queries, rows/s against plain Spark running one", least=0.9),
+    Line("windows", "headrace_1000_ratio_to_tumbling_tuned", "the same, that Spark with our checkpoint setting too",
+         least=0.9),
+    Line("windows", "headrace_10000_ratio", "10,000 window queries against plain Spark running one", least=0.7),
+    Line("windows", "headrace_10000_ratio_to_tumbling_tuned", "the same, that Spark with our checkpoint setting too",
+         least=0.7),
+    Line("windows", "headrace_1000_round_s", "a round of 200,000 rows, 1,000 queries", most=1, unit=" s"),
+    Line("windows", "headrace_10000_round_s", "a round of 200,000 rows, 10,000 queries", most=1, unit=" s"),
+    Line("windows", "headrace_10000_plan_ms", "planning one more query beside 10,000", most=50, unit=" ms"),
+    Line("weave", "plan_2000_divisors_s", "Weave Share, 2,000 windows", most=1, unit=" s"),
+    Line("weave", "plan_100000_divisors_s", "Weave Share, 100,000 windows", most=60, unit=" s"),
+    Line("weave", "plan_1000000_divisors_s", "Weave Share, 1,000,000 windows", unit=" s"),
+    Line("weave", "add_100000_rate_50_ms", "one more window beside 100,000", most=10, unit=" ms"),
+)
+
+
+def table(folder: Path) -> str:
+    """Markdown; a benchmark without saved results has no lines."""
+    results = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    rows = [
+        f"| {line.what} | {line.wanted} | {_shown(line, float(results[line.bench][line.figure]))} | "
+        f"`headrace bench {line.bench}` |"
+        for line in LINES if line.bench in results
+    ]
+    places = dict.fromkeys(f"{r['cores']} cores, Python {r['python']}, commit {r['commit']}" for r in results.values())
+    head = ["| | wanted | measured | command |", "|---|---|---|---|"]
+    return "\n".join([*head, *rows, "", f"On {'; '.join(places)}. Peers and ours in one run, taking turns."])
+
+
+def rewrite(text: str, folder: Path) -> str:
+    """The README with the table anew."""
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert end, f"no {BEGIN} … {END} in the text"
+    return f"{before}{BEGIN}\n{table(folder)}\n{END}{after}"
+
+
+def _shown(line: Line, value: float) -> str:
+    text = f"{value:.3g}{line.unit}"
+    return text if line.is_met(value) else f"**{text}: missed**"
+
+
+if __name__ == "__main__":
+    README.write_text(rewrite(README.read_text(), FOLDER))
