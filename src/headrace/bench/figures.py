@@ -74,7 +74,7 @@ def rewrite(text: str, folder: Path) -> str:
 
 
 def _shown(line: Line, value: float) -> str:
-    text = f"{value:.3g}{line.unit}"
+    text = f"{value:#.3g}{line.unit}"
     return text if line.is_met(value) else f"**{text}: missed**"
 
 
