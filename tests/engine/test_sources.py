@@ -66,6 +66,8 @@ def test_a_rate_source_runs_dry_and_on(spark: SparkSession, tmp_path: Path) -> N
     eng = open_stream(spark, tmp_path, "rate://20?numPartitions=1", "ts TIMESTAMP, value BIGINT")
     eng.add("SELECT count(*) AS c, min(value) AS lo, max(value) AS hi FROM s GROUP BY window(ts, '1 second')", name="q")
     eng.run()
+    began = tmp_path / "race/streams/s/checkpoint/sources/0/0"
+    first = began.read_text()
     eng.start()
     seen = []
     for answer in eng.watch("q"):
@@ -73,6 +75,7 @@ def test_a_rate_source_runs_dry_and_on(spark: SparkSession, tmp_path: Path) -> N
         if len(seen) == 2:
             eng.stop()
     assert len(seen) >= 2
+    assert began.read_text() == first, "another beginning is another stream"
     assert all(isinstance(c, int) and 1 <= c <= 20 and hi - lo == c - 1 for c, lo, hi in seen)  # type: ignore[operator]
     assert [lo for _, lo, _ in seen] == sorted(lo for _, lo, _ in seen)  # type: ignore[type-var]
 

@@ -173,6 +173,17 @@ def test_a_compacted_entry_stays_if_it_alone_knows(spark_logs: Checkpoint, expir
     assert (spark_logs.root / "sources/0/3.compact").exists() == expired
 
 
+def test_where_another_source_began_stays(spark_logs: Checkpoint) -> None:
+    """The rate source keeps its first moment where the file source keeps its list: another would be another stream."""
+    for n in range(3):
+        (spark_logs.root / "offsets" / str(n)).write_text(f"v1\n{{}}\n{n}")
+    for n in (1, 2):
+        (spark_logs.root / "sources/0" / str(n)).unlink()
+    (spark_logs.root / "sources/0/0").write_text("v1\n1700000000000")
+    spark_logs.logs.mend(replace(spark_logs.newest, offsets="1"))
+    assert (spark_logs.root / "sources/0/0").exists() and (spark_logs.root / "offsets/2").exists()
+
+
 def test_spark_further_ahead_of_the_manifests_stops(spark_logs: Checkpoint) -> None:
     go_ahead(spark_logs)
     (spark_logs.root / "commits/3").write_text("v1\n{}")

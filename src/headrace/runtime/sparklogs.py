@@ -129,9 +129,16 @@ class SparkLogs:
         """Let Spark list anew the files of rounds it has not planned or shall plan again: what it cannot read, and
         after `end` what it has only just listed.  A compacted entry stays if those it was made of are gone."""
         for n, name in sorted(self._source_names(), reverse=True):
-            if n <= end or (n <= intact and not self._covers(n)):
+            if n <= end or (n <= intact and not (self._lists_files(name) and self._covers(n))):
                 break
             self._remove(f"sources/0/{name}")
+
+    def _lists_files(self, name: str) -> bool:
+        """Other sources keep there where they began, once and for all."""
+        try:
+            return bool(_entries(self._root / "sources" / "0" / name))
+        except HomeError:
+            return False
 
     def _covers(self, n: int) -> bool:
         """Whether the source log lists all files before entry `n` without it."""
