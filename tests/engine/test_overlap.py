@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import HeadraceError
 from headrace.runtime.ledger import Ledger, Manifest
-from tests.engine.race import Race, row, rows_of
+from tests.engine.race import DDL, Race, row, rows_of
 
 W = "window(ts, '10 seconds')"
 QUERIES = {
@@ -49,6 +49,25 @@ def test_a_round_spark_takes_for_done_is_done_again(
     race.eng.run()
     race.check(*QUERIES)
     assert len(race.eng.statistics()) == 4
+
+
+def test_a_given_dataframe_is_not_read_ahead(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its source may be told to delete what Spark has done with."""
+    race = Race(spark, tmp_path)
+    race.feed(*(rows_of(20 * i, 20) for i in range(3)))
+    frame = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1).parquet(str(race.src))
+    race.eng.create_stream("given", frame, time="ts")
+    race.eng.add(f"SELECT k, sum(n) AS t FROM given GROUP BY k, {W}", name="q")
+    with monkeypatch.context() as broken:
+        fill_the_disk(broken, 1)
+        with pytest.raises(HeadraceError):
+            race.eng.run()
+    done = {p.name for p in (tmp_path / "race").glob("streams/given/checkpoint/commits/*")}
+    assert "0" in done and "1" not in done
+    race.eng.run()
+    assert race.eng.results("q").num_rows == 15
 
 
 def test_a_failure_after_the_last_round_is_said(

@@ -75,7 +75,7 @@ class Pipeline:
         self._committed_s: float | None = None
         self._working = threading.Lock()
         self._stopped = False
-        self._is_foreign = False
+        self._is_foreign = self._is_given = False
         self._query: StreamingQuery | None = None
         self.error: HeadraceError | None = None
         self.recent: deque[RoundStats] = deque(maxlen=RECENT_ROUNDS)
@@ -112,7 +112,7 @@ class Pipeline:
         elif self._config.trigger_ms:
             writer = writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds")
         self._returned_s = self._committed_s = None
-        self._is_foreign = frame is not None
+        self._is_foreign = self._is_given = frame is not None
         try:
             self._query = writer.start()
         except PySparkException as error:
@@ -208,7 +208,8 @@ class Pipeline:
         inputs = stat_inputs(source.files)
         taken, readings = self._read(self._frame_of(frame, source), round_id, source, inputs, watch)
         self._next_id, self._last, self._newest_us = round_id + 1, source, taken.round.newest_us
-        if self._reads_rows_elsewhere():
+        # a given DataFrame's source may let go of rows once Spark has noted their round as done
+        if self._is_given or self._reads_rows_elsewhere():
             self._finish(taken, readings, watch)
             self._found = {}  # the next round is planned after this
         else:
