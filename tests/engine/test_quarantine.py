@@ -153,8 +153,6 @@ def test_windows_that_grow_out_of_their_memory(spark: SparkSession, tmp_path: Pa
     race.eng.add("SELECT big, sum(x) AS t FROM s GROUP BY big, window(ts, '100 seconds', '1 second')", name="growing")
     race.eng.add(GOOD["shared"], name="shared")
     race.feed(*(rows_of(40 * i, 40) for i in range(12)))
-    for file in race.files:
-        assert file.num_rows == 40
     race.feed([row(480 + i / 100, big=1_000 + i) for i in range(400)], *(rows_of(490 + 5 * i, 5) for i in range(8)))
     race.eng.run()
     state, reason = race.state("growing")

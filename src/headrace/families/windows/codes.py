@@ -1,4 +1,4 @@
-"""Values of one key ↔ codes, dense and in order of appearance; and pairs of codes ↔ numbers.
+"""Values of one key ↔ codes, dense, given as values come; and pairs of codes ↔ numbers.
 
 Text and whole numbers are kept in arrays and found by compiled tables (`group_kernels.py`): a round may bring hundreds
 of thousands of keys.  Other types are few, and go through a dict.  Null is a value like others.
@@ -6,6 +6,7 @@ of thousands of keys.  Other types are few, and go through a dict.  Null is a va
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -45,16 +46,25 @@ def codes_for(kind: pa.DataType) -> Codes:
 
 
 class Table:
-    """The places of an open hash table; see `group_kernels.py`."""
+    """An open hash table, and how many numbers it has given; see `group_kernels.py`."""
 
     def __init__(self) -> None:
         self.keys: Ints = np.empty(ROOM_MIN, np.int64)
         self.numbers: Ints32 = np.full(ROOM_MIN, NOTHING, np.int32)
+        self.size = 0
 
-    def make_room(self, size: int) -> None:
-        """For so many keys."""
+    def number(self, keys: Ints) -> tuple[Ints, Ints]:
+        """The number of each key, and for each new one the first row that has it."""
+        self.make_room(keys.size)
+        found, firsts = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
+        before = self.size
+        self.size = number_whole(keys, self.keys, self.numbers, before, found, firsts)
+        return found, firsts[: self.size - before]
+
+    def make_room(self, more: int) -> None:
+        """For so many more keys, if all are new."""
         room = self.keys.size
-        while room < 2 * size:
+        while room < 2 * (self.size + more):
             room *= 2
         if room > self.keys.size:
             keys, numbers = np.empty(room, np.int64), np.full(room, NOTHING, np.int32)
@@ -67,31 +77,24 @@ class Pairs:
 
     def __init__(self) -> None:
         self._table = Table()
-        self._size = 0
 
     def __len__(self) -> int:
-        return self._size
+        return self._table.size
 
     def number(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
         """The number of each pair, and for each new one the first row that has it."""
-        keys = (left << 32) | right
-        self._table.make_room(self._size + keys.size)
-        found, firsts = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
-        before = self._size
-        self._size = number_whole(keys, self._table.keys, self._table.numbers, before, found, firsts)
-        return found, firsts[: self._size - before]
+        return self._table.number((left << 32) | right)
 
 
-class _Nullable:
-    """Codes with one for null, which is given it when it first comes."""
+class _Nullable(ABC):
+    """Codes with one for null, which is given it after the values it first comes with."""
 
     def __init__(self) -> None:
-        self._size = 0
         self._null = NOTHING
         self._table = Table()
 
     def __len__(self) -> int:
-        return self._size
+        return self._table.size
 
     def encode(self, column: pa.Array) -> Ints:
         if not column.null_count:
@@ -100,22 +103,22 @@ class _Nullable:
         there: Flags = column.is_valid().to_numpy(zero_copy_only=False)
         found[there] = self._encode(column.drop_null())
         if self._null == NOTHING:
-            self._null = self._size
+            self._null = self._table.size
             self._add_null()
-            self._size += 1
+            self._table.size += 1
         found[~there] = self._null
         return found
 
+    @abstractmethod
     def _encode(self, column: pa.Array) -> Ints:
         """The codes of values that are not null."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _add_null(self) -> None:
         """Something stands in its place among the values."""
-        raise NotImplementedError
 
     def _mask(self) -> Flags:
-        mask: Flags = np.arange(self._size) == self._null
+        mask: Flags = np.arange(len(self)) == self._null
         return mask
 
 
@@ -127,11 +130,8 @@ class _Whole(_Nullable):
 
     def _encode(self, column: pa.Array) -> Ints:
         keys: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64)
-        self._table.make_room(self._size + keys.size)
-        found, firsts = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
-        before = self._size
-        self._size = number_whole(keys, self._table.keys, self._table.numbers, before, found, firsts)
-        self._values = np.concatenate((self._values, keys[firsts[: self._size - before]]))
+        found, firsts = self._table.number(keys)
+        self._values = np.concatenate((self._values, keys[firsts]))
         return found
 
     def _add_null(self) -> None:
@@ -150,26 +150,27 @@ class _Text(_Nullable):
     def _encode(self, column: pa.Array) -> Ints:
         starts, text = _buffers(column)
         self._make_room(starts.size, int(starts[-1] - starts[0]))
-        self._table.make_room(self._size + starts.size)
-        found, firsts = np.empty(starts.size - 1, np.int64), np.empty(starts.size, np.int64)
-        self._size = number_text(
-            starts, text, self._table.keys, self._table.numbers, self._size, found, firsts, self._starts, self._text
+        table = self._table
+        table.make_room(starts.size)
+        found = np.empty(starts.size - 1, np.int64)
+        table.size = number_text(
+            starts, text, table.keys, table.numbers, table.size, found, self._starts, self._text
         )
         return found
 
     def _make_room(self, more: int, text: int) -> None:
         """For the worst case, that all are new."""
-        self._starts = _longer(self._starts, self._size + more + 1)
-        self._text = _longer(self._text, int(self._starts[self._size]) + text)
+        self._starts = _longer(self._starts, len(self) + more + 1)
+        self._text = _longer(self._text, int(self._starts[len(self)]) + text)
 
     def _add_null(self) -> None:
         self._make_room(1, 0)
-        self._starts[self._size + 1] = self._starts[self._size]
+        self._starts[len(self) + 1] = self._starts[len(self)]
 
     def values(self) -> pa.Array:
-        starts = self._starts[: self._size + 1].copy()
+        starts = self._starts[: len(self) + 1].copy()
         text = self._text[: starts[-1]].copy()
-        plain = pa.LargeStringArray.from_buffers(self._size, pa.py_buffer(starts), pa.py_buffer(text))
+        plain = pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(starts), pa.py_buffer(text))
         return pc.if_else(pa.array(self._mask()), pa.scalar(None, pa.large_string()), plain).cast(pa.string())
 
 

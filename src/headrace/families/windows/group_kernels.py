@@ -46,12 +46,11 @@ def number_whole(wanted: Ints, keys: Ints, numbers: Ints32, size: int, found: In
 
 @numba.njit(cache=True, nogil=True)
 def number_text(
-    starts: Ints, text: Bytes, keys: Ints, numbers: Ints32, size: int, found: Ints, firsts: Ints,
+    starts: Ints, text: Bytes, keys: Ints, numbers: Ints32, size: int, found: Ints,
     known_starts: Ints, known_text: Bytes,
 ) -> int:
     """The same for pieces of text, told apart by their bytes; new ones are copied to the known, which have room."""
     mask = keys.size - 1
-    before = size
     for row in range(starts.size - 1):
         start, length = starts[row], starts[row + 1] - starts[row]
         key = hash_of(text, start, length)
@@ -63,7 +62,6 @@ def number_text(
         if numbers[place] == NOTHING:
             keys[place] = key
             numbers[place] = size
-            firsts[size - before] = row
             at = known_starts[size]
             known_text[at : at + length] = text[start : start + length]
             size += 1

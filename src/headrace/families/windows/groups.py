@@ -22,10 +22,10 @@ FACTS_MIN = 64
 
 
 class Groups:
-    """Distinct keys ↔ dense numbers, in order of appearance.
+    """Distinct keys ↔ dense numbers, given as keys come.
 
-    Each key column has codes of its own; a number is a pair of the number of all columns before and a code.  So Python
-    looks at distinct values, and a compiled table at their combinations."""
+    Each key column has codes of its own (`codes.py`); a number is a pair of the number of all columns before and a
+    code."""
 
     def __init__(self, keys: tuple[Expr, ...]) -> None:
         self.keys = keys

@@ -284,11 +284,11 @@ class Rings:
     def _rebuild(self, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
         found = [(seat, rows) for twig, rows in rolled for seat in self._by_slot[twig.slot] if seat.ring is None]
+        if not found:
+            return
         # before anything is allocated: a ring is as wide as the slot has groups
         self._bar({id(s): (s, s.nbytes(len(self.keys.of_slot(s.plan.slot)))) for s, _ in found})
         missing = [(seat, rows) for seat, rows in found if not seat.is_barred]
-        if not missing:
-            return
         before, after = round.watermark_before_us, round.watermark_us
         for seat, rows in missing:
             seat.ring = Ring(seat.arrangement.layout, seat.plan.length, _first_pane(seat, before, after, rows))
@@ -339,11 +339,10 @@ class Rings:
         self._rounds += 1
         if self._rounds % MEMORY_ROUNDS != 1:
             return
-        self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
-        self.nbytes = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None)
+        self.nbytes = self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
 
-    def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> None:
-        """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed.
+    def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> int:
+        """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed; their bytes.
 
         Only marked here: who sits where is for the next plan to change, which may be being read already."""
         limit = self._config.ring_bytes_max
@@ -351,12 +350,13 @@ class Rings:
         used = held + sum(nbytes for _, nbytes in seats.values())
         for seat, nbytes in sorted(seats.values(), key=lambda item: -item[1]):
             if used <= limit:
-                return
+                break
             seat.is_barred, seat.ring = True, None
             used -= nbytes
             reason = f"RING_BYTES: its ring takes {nbytes:,} bytes ({seat.plan.length:,} panes), and with all others " \
                      f"more than ring_bytes_max = {limit:,}; use fewer groups, a shorter range, or raise the limit"
             self.barred.update(dict.fromkeys(seat.plan.members, reason))
+        return used
 
 
 def _grain(item: tuple[int, Share | Refusal]) -> int:
