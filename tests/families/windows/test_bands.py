@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from headrace.families.windows.banding import CellOrder, bands_of, fold_bands
-from headrace.families.windows.bands import LEAST, MOST, Band, double_key, double_of, splits
+from headrace.families.windows.bands import LEAST, MOST, NO_BANDS, Band, double_key, double_of, split
 from headrace.families.windows.cells import attribute_sql, cell, declare_sql, drop_sql, lower_edges, rank_sql
 from headrace.families.windows.groups import Groups
 from headrace.families.windows.ring import Ring
@@ -51,7 +51,7 @@ PREDICATES = [
     "at > '2020-01-01 10:00:00'", "at <= TIMESTAMP '1969-12-31 23:59:59.999999'", "at = '2020-01-01 10:00:00.000001'",
     "length(cast(n AS STRING)) > 1", "year(day) < 2000",
 ]  # fmt: skip
-NO_BANDS = [
+UNFIT = [
     "k = 'a'", "k > 'b'", "f > 1", "f > 1.5", "x IS NULL", "x > 1 OR x IS NULL", "x IS NOT NULL", "x > n", "x > NULL",
     "10 / n > 1", "n <> 0 AND 10 / n > 1", "x > 1 OR n > 1", "big > 1e300", "x <=> 1", "at > DATE '2020-01-01'",
     "n = 1.5", "n <> 1.5", "big > 9223372036854775807", "1 < 2",
@@ -85,39 +85,44 @@ def column_in(where: Expr) -> str:
 def test_bands_are_what_spark_selects(frames: SparkSession) -> None:
     """Every predicate at every value: Spark's verdict, and whether the value's cell lies in the band."""
     edges: dict[Expr, set[int]] = {}
-    split_of = {text: splits(where_of(text))[0] for text in PREDICATES}
-    for split in split_of.values():
-        assert split.rest is None
-        edges.setdefault(split.attribute, set()).update(split.band.edges())
+    band_of: dict[str, tuple[Expr, Band]] = {}
+    for text in PREDICATES:
+        found = split(where_of(text))
+        ((attribute, band),) = found.bands
+        assert found.rest([attribute]) is None
+        band_of[text] = (attribute, band)
+        edges.setdefault(attribute, set()).update(band.edges())
     for attribute, own in edges.items():
         keys = tuple(sorted(own))
         key = cell(attribute)
         name = column_in(attribute)
-        mine = {text: split for text, split in split_of.items() if split.attribute == attribute}
+        mine = {text: band for text, (its, band) in band_of.items() if its == attribute}
         frames.sql(declare_sql(key, keys))
         verdicts = ", ".join(f"coalesce({emit(where_of(text))}, false) AS p{i}" for i, text in enumerate(mine))
         rank = rank_sql(key, keys, "v")
-        found = frames.sql(f"SELECT {rank} AS r, * FROM (SELECT {attribute_sql(key)} AS v, {verdicts} FROM v_{name})")
-        table = found.toArrow()
+        placed = frames.sql(f"SELECT {rank} AS r, * FROM (SELECT {attribute_sql(key)} AS v, {verdicts} FROM v_{name})")
+        table = placed.toArrow()
         frames.sql(drop_sql(key, keys))
         cells = lower_edges(keys, table.column("r").combine_chunks()).to_pylist()
-        for i, (text, split) in enumerate(mine.items()):
-            got = [c is not None and c in split.band for c in cells]
+        for i, (text, band) in enumerate(mine.items()):
+            got = [c is not None and c in band for c in cells]
             assert got == table.column(f"p{i}").to_pylist(), text
 
 
-@pytest.mark.parametrize("text", NO_BANDS)
+@pytest.mark.parametrize("text", UNFIT)
 def test_what_is_no_band_is_left_alone(text: str) -> None:
-    assert splits(where_of(text)) == ()
+    assert split(where_of(text)).bands == ()
 
 
-def test_a_conjunction_is_split_by_each_attribute() -> None:
-    found = splits(where_of("x > 1 AND k = 'a' AND n < 5 AND x <= 3 AND (x > 2 OR n > 7)"))
-    assert [emit(s.attribute) for s in found] == ["`x`", "`n`"]
-    by_x, by_n = found
-    assert by_x.band == Band(((double_key(math.nextafter(1, 2)), double_key(3.0)),))
-    assert by_x.rest is not None and "`x` > 2" in emit(by_x.rest) and "`x` <= 3" not in emit(by_x.rest)
-    assert by_n.band == Band(((LEAST, 4),)) and by_n.rest is not None and "`x` <= 3" in emit(by_n.rest)
+def test_a_conjunction_is_split_by_attribute() -> None:
+    found = split(where_of("x > 1 AND k = 'a' AND n < 5 AND x <= 3 AND (x > 2 OR n > 7)"))
+    (x, band_x), (n, band_n) = found.bands
+    assert (emit(x), emit(n)) == ("`x`", "`n`")
+    assert band_x == Band(((double_key(math.nextafter(1, 2)), double_key(3.0)),)) and band_n == Band(((LEAST, 4),))
+    rest = {names: emit(found.rest(taken) or x) for names, taken in {"x": [x], "n": [n], "both": [x, n]}.items()}
+    assert "`x` <= 3" not in rest["x"] and "`n` < 5" in rest["x"] and "`n` < 5" not in rest["n"]
+    assert rest["both"] == emit(where_of("k = 'a' AND (x > 2 OR n > 7)"))
+    assert split(None) == NO_BANDS
 
 
 @given(st.floats(), st.floats())
@@ -156,42 +161,45 @@ def test_band_algebra(a: Band, b: Band) -> None:
         assert all(t - f > 1 for f, t in gaps)
 
 
-def numbered(rows: list[Row], r: Random) -> tuple[list[Row], Groups, Groups, Expr]:
-    """Rows whose panes are cells: the pairs of group and cell numbered, in chance order; cell 0 is of nulls."""
+Cells = tuple[int, ...]
+"""The cells of a row; 0 is that of a null."""
+
+
+def numbered(rows: list[Row], cells: dict[Row, Cells], r: Random) -> tuple[list[Row], CellOrder]:
+    """Rows by pair of group and cells, numbered in chance order."""
     column = Column("g", INT)
-    key = cell(Column("x", INT))
-    pairs, groups = Groups((column, key)), Groups((column,))
-    wanted = list({(row.group, row.y % 7) for row in rows})
+    keys = tuple(cell(Column(name, INT)) for name in "ab"[: len(cells[rows[0]])])
+    pairs, groups = Groups((column, *keys)), Groups((column,))
+    wanted = list({(row.group, *cells[row]) for row in rows})
     r.shuffle(wanted)
-    cells = [None if c == 0 else c for _, c in wanted]
-    pairs.encode([pa.array([g for g, _ in wanted], pa.int32()), pa.array(cells, pa.int64())], len(wanted))
+    columns = [pa.array([w[0] for w in wanted], pa.int32())]
+    columns += [pa.array([w[i + 1] or None for w in wanted], pa.int64()) for i in range(len(keys))]
+    pairs.encode(columns, len(wanted))
     number = {pair: i for i, pair in enumerate(wanted)}
-    return [Row(row.pane, number[row.group, row.y % 7], row.y, row.x) for row in rows], pairs, groups, key
+    paired = [Row(row.pane, number[row.group, *cells[row]], row.y, row.x) for row in rows]
+    return paired, CellOrder(pairs, groups, keys)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=80)
 @given(st.integers(0, 2**32 - 1))
 def test_fold_is_that_of_the_rows(seed: int) -> None:
     r = Random(seed)
     rows = [Row(r.randint(0, 9), r.randint(0, 3), r.randint(0, 40), r.choice([r.uniform(-9, 9), 1e15, math.nan]))
             for _ in range(r.randint(1, 80))]  # fmt: skip
+    cells = {row: (row.y % 7, row.y * 5 % 4)[: 1 + seed % 2] for row in rows}
     shapes = [Shape(r.randint(1, 5), r.randint(1, 4), r.randint(0, 3), -100) for _ in range(r.randint(1, 3))]
-    asked = [[_draw_band(r) for _ in range(r.randint(1, 6))] for _ in shapes]
+    asked = [[tuple(_draw_band(r) for _ in cells[rows[0]]) for _ in range(r.randint(1, 6))] for _ in shapes]
     ring = Ring(LAYOUT, 5, 0)
-    paired, pairs, groups, key = numbered(rows, r)
-    order = CellOrder(pairs, groups, key)
+    paired, order = numbered(rows, cells, r)
     add_rows(ring, [row for row in paired if row.pane <= 4])
     add_rows(ring, [row for row in paired if row.pane > 4])
     answers = ring.close(9, windows_of(shapes))
     got = fold_bands(answers, LAYOUT, bands_of(asked), order.numbered())
-    flat = [(shape, band) for shape, own in zip(shapes, asked, strict=True) for band in own]
+    number = {g: i for i, g in enumerate(order.groups.arrays([pa.int32()])[0].to_pylist())}
     wanted = []
-    names = {i: int(g) for i, g in enumerate(groups.arrays([pa.int32()])[0].to_pylist())}
-    for i, (shape, band) in enumerate(flat):
-        inside = [row for row in rows if row.y % 7 and row.y % 7 in band]
-        found = expected(inside, [shape], 0, 9)
-        number = {g: n for n, g in names.items()}
-        wanted += sorted((i, end, number[group], its) for _, end, group, its in found)
+    for i, (shape, own) in enumerate((s, own) for s, some in zip(shapes, asked, strict=True) for own in some):
+        inside = [row for row in rows if all(c and c in b for c, b in zip(cells[row], own, strict=True))]
+        wanted += sorted((i, end, number[group], its) for _, end, group, its in expected(inside, [shape], 0, 9))
     check(got, wanted)
 
 
@@ -207,7 +215,7 @@ def _draw_band(r: Random) -> Band:
 def test_order_grows_with_pairs() -> None:
     column, key = Column("g", INT), cell(Column("x", BIGINT))
     pairs, groups = Groups((column, key)), Groups((column,))
-    order = CellOrder(pairs, groups, key)
+    order = CellOrder(pairs, groups, (key,))
     r = Random(5)
     for _ in range(20):
         g, c = [r.randint(0, 9) for _ in range(30)], [r.choice([None, r.randint(-50, 50)]) for _ in range(30)]

@@ -1,9 +1,10 @@
 """Folding cells into bands, compiled.
 
-Rows of one window, one for each group and cell that holds something, come in order of both.  The cells of a group are
-made a *disjoint sparse table*: on level l, runs of 2^(l+1) cells are folded from their middle outwards, so a run of
-cells [i, j] is one join of two entries, on the level of the highest bit in which i and j differ.  Totals are joined,
-never subtracted, as everywhere.
+Rows of one window, one for each group and cell that holds something, come in order of both.  The edges of the bands
+that are asked of the window cut the cells of a group into *segments*, which are folded first.  Segments are made a
+*disjoint sparse table*: on level l, runs of 2^(l+1) of them are folded from their middle outwards, so segments i … j
+are one join of two entries, on the level of the highest bit in which i and j differ.  Totals are joined, never
+subtracted, as everywhere.
 """
 
 from __future__ import annotations
@@ -30,26 +31,44 @@ Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 
-class Bands(NamedTuple):
-    """Bands of a window shape are `of[shape]` … `of[shape + 1]`; intervals of a band `at[band]` … `at[band + 1]`."""
+class Others(NamedTuple):
+    """Bands of the cells after the first, those of one query together: intervals `at[band]` … `at[band + 1]`."""
 
-    of: Ints
     at: Ints
     first: Ints
     last: Ints
 
 
+class Bands(NamedTuple):
+    """Bands of a window shape are `of[shape]` … `of[shape + 1]`; intervals of a band `at[band]` … `at[band + 1]`.
+
+    They are of the first cell.  An interval is of the segments `first` … `last` of its shape; segment n is what has n
+    of the edges `cuts[shape]` … `cuts[shape + 1]` at or below it."""
+
+    of: Ints
+    at: Ints
+    first: Ints
+    last: Ints
+    cuts: Ints
+    edges: Ints
+    others: Others
+
+
 class Pairs(NamedTuple):
-    """Pairs of group and cell by number; `rank` is a pair's place in the order of both, -1 for cells of nulls."""
+    """Pairs of group and cell by number; `rank` is a pair's place in the order of both, -1 for cells of nulls.
+
+    With several cells `[cell, pair]`, the order is that of the first."""
 
     rank: Ints
     group: Ints32
-    cell: Ints
+    cells: Ints
 
 
-class Table(NamedTuple):
-    """`[level, column, cell]`."""
+class Scratch(NamedTuple):
+    """Room for one group: the segment of each row, for each segment how many before it hold rows, and the table."""
 
+    segment: Ints
+    before: Ints
     ints: Ints
     floats: Floats
 
@@ -95,77 +114,106 @@ def sort_rows(start: int, stop: int, numbers: Ints32, pairs: Pairs, spots: Ints,
 
 
 @numba.njit(cache=True, nogil=True)
-def lower_bound(cells: Ints, low: int, high: int, key: int) -> int:
-    """The first of cells[low:high] that is at least `key`."""
-    while low < high:
-        mid = (low + high) >> 1
-        if cells[mid] < key:
-            low = mid + 1
-        else:
-            high = mid
-    return low
+def cut_group(start: int, rows: Ints, numbers: Ints32, pairs: Pairs, edges: Ints, room: Scratch) -> int:
+    """Place the rows of the group that begins at `start` in the segments that hold any; where its rows end."""
+    group = pairs.group[numbers[rows[start]]]
+    stop, segment, held = start, 0, -1
+    room.before[0] = 0
+    while stop < rows.size and pairs.group[numbers[rows[stop]]] == group:
+        cell = pairs.cells[0, numbers[rows[stop]]]
+        is_new = stop == start
+        while segment < edges.size and edges[segment] <= cell:
+            segment += 1
+            room.before[segment] = held + 1
+            is_new = True
+        held += is_new
+        room.segment[stop - start] = held
+        stop += 1
+    for rest in range(segment + 1, edges.size + 2):
+        room.before[rest] = held + 1
+    return stop
 
 
 @numba.njit(cache=True, nogil=True)
-def upper_bound(cells: Ints, low: int, high: int, key: int) -> int:
-    """The first of cells[low:high] that is above `key`."""
-    while low < high:
-        mid = (low + high) >> 1
-        if cells[mid] <= key:
-            low = mid + 1
-        else:
-            high = mid
-    return low
-
-
-@numba.njit(cache=True, nogil=True)
-def count_bands(rows: Ints, numbers: Ints32, pairs: Pairs, shape: int, bands: Bands, cells: Ints, counts: Ints) -> None:
+def count_bands(rows: Ints, numbers: Ints32, pairs: Pairs, shape: int, bands: Bands, room: Scratch,
+                counts: Ints) -> None:  # fmt: skip
     """Add to `counts` how many groups of one window each band of the shape has rows of."""
+    edges = bands.edges[bands.cuts[shape] : bands.cuts[shape + 1]]
     start = 0
     while start < rows.size:
-        stop = gather(start, rows, numbers, pairs, cells)
+        stop = cut_group(start, rows, numbers, pairs, edges, room)
         for band in range(bands.of[shape], bands.of[shape + 1]):
             for i in range(bands.at[band], bands.at[band + 1]):
-                low = lower_bound(cells, 0, stop - start, bands.first[i])
-                if low < stop - start and cells[low] <= bands.last[i]:
+                low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1]
+                if low < high and (
+                    pairs.cells.shape[0] == 1
+                    or next_within(band, start, start, stop, low, high, rows, numbers, pairs, bands, room) < stop
+                ):
                     counts[band] += 1
                     break
         start = stop
 
 
 @numba.njit(cache=True, nogil=True)
-def gather(start: int, rows: Ints, numbers: Ints32, pairs: Pairs, cells: Ints) -> int:
-    """The cells of the group whose rows begin at `start`; where they end."""
-    group = pairs.group[numbers[rows[start]]]
-    stop = start
-    while stop < rows.size and pairs.group[numbers[rows[stop]]] == group:
-        cells[stop - start] = pairs.cell[numbers[rows[stop]]]
-        stop += 1
+def next_within(
+    band: int, start: int, row: int, stop: int, low: int, high: int, rows: Ints, numbers: Ints32, pairs: Pairs,
+    bands: Bands, room: Scratch,
+) -> int:  # fmt: skip
+    """Of the group's rows start … stop, from `row` on, the first in the segments low … high - 1 whose other cells lie
+    in the query's bands."""
+    while row < stop and room.segment[row - start] < high:
+        if room.segment[row - start] >= low and is_within(band, numbers[rows[row]], pairs, bands):
+            return row
+        row += 1
     return stop
+
+
+@numba.njit(cache=True, nogil=True)
+def is_within(band: int, pair: int, pairs: Pairs, bands: Bands) -> bool:
+    """Whether the cells after the first lie in the query's bands of them."""
+    others = pairs.cells.shape[0] - 1
+    for c in range(others):
+        own = band * others + c
+        found = False
+        for i in range(bands.others.at[own], bands.others.at[own + 1]):
+            found |= bands.others.first[i] <= pairs.cells[c + 1, pair] <= bands.others.last[i]
+        if not found:
+            return False
+    return True
 
 
 @numba.njit(cache=True, nogil=True)
 def write_bands(
     rows: Ints, end: int, numbers: Ints32, pairs: Pairs, shape: int, bands: Bands, ops: Ops, source: Columns,
-    cells: Ints, table: Table, cursor: Ints, ends: Ints, out: Columns,
+    room: Scratch, cursor: Ints, ends: Ints, out: Columns,
 ) -> None:  # fmt: skip
     """Write one answer for each group of one window and each band of the shape that has rows of it."""
+    edges = bands.edges[bands.cuts[shape] : bands.cuts[shape + 1]]
     start = 0
     while start < rows.size:
-        stop = gather(start, rows, numbers, pairs, cells)
-        size = stop - start
-        fold_ints(rows[start:stop], ops.ints, source.ints, table.ints)
-        fold_floats(rows[start:stop], ops.floats, source.floats, table.floats)
+        stop = cut_group(start, rows, numbers, pairs, edges, room)
+        is_table = pairs.cells.shape[0] == 1
+        if is_table:
+            held = room.segment[stop - start - 1] + 1
+            fold_ints(rows[start:stop], room.segment, held, ops.ints, source.ints, room.ints)
+            fold_floats(rows[start:stop], room.segment, held, ops.floats, source.floats, room.floats)
         for band in range(bands.of[shape], bands.of[shape + 1]):
             at = cursor[band]
             is_empty = True
             for i in range(bands.at[band], bands.at[band + 1]):
-                low = lower_bound(cells, 0, size, bands.first[i])
-                high = upper_bound(cells, low, size, bands.last[i]) - 1
-                if low <= high:
-                    take_ints(low, high, is_empty, ops.ints, table.ints, at, out.ints)
-                    take_floats(low, high, is_empty, ops.floats, table.floats, at, out.floats)
+                low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1] - 1
+                if low <= high and is_table:
+                    take_ints(low, high, is_empty, ops.ints, room.ints, at, out.ints)
+                    take_floats(low, high, is_empty, ops.floats, room.floats, at, out.floats)
                     is_empty = False
+                elif low <= high:
+                    row = start
+                    while row < stop:
+                        row = next_within(band, start, row, stop, low, high + 1, rows, numbers, pairs, bands, room)
+                        if row < stop:
+                            take_row(rows[row], is_empty, ops, source, at, out)
+                            is_empty = False
+                            row += 1
             if not is_empty:
                 out.group[at] = pairs.group[numbers[rows[start]]]
                 ends[at] = end
@@ -197,63 +245,117 @@ def join_float(op: int, x: float, y: float) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_ints(rows: Ints, ops: Ints, source: Ints, table: Ints) -> None:
-    size = rows.size
+def fold_ints(rows: Ints, segment: Ints, held: int, ops: Ints, source: Ints, table: Ints) -> None:
+    """Fold rows into segments, and those into the table."""
     for c in range(ops.size):
-        level = 0
-        while level == 0 or (1 << level) < size:
+        op, own = ops[c], table[0, c]
+        last = -1
+        for i in range(rows.size):
+            s, x = segment[i], source[c, rows[i]]
+            own[s] = x if s != last else join_int(op, own[s], x)
+            last = s
+        level = 1
+        while (1 << level) < held:
             line, half = table[level, c], 1 << level
-            for middle in range(half, size + half, 2 * half):
-                for i in range(min(middle, size) - 1, middle - half - 1, -1):
-                    own = source[c, rows[i]]
-                    line[i] = own if i == middle - 1 or i == size - 1 else join_int(ops[c], own, line[i + 1])
-                for i in range(middle, min(middle + half, size)):
-                    own = source[c, rows[i]]
-                    line[i] = own if i == middle else join_int(ops[c], line[i - 1], own)
+            for middle in range(half, held, 2 * half):
+                x = own[middle - 1]
+                line[middle - 1] = x
+                for i in range(middle - 2, middle - half - 1, -1):
+                    x = join_int(op, own[i], x)
+                    line[i] = x
+                x = own[middle]
+                line[middle] = x
+                for i in range(middle + 1, min(middle + half, held)):
+                    x = join_int(op, x, own[i])
+                    line[i] = x
             level += 1
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_floats(rows: Ints, ops: Ints, source: Floats, table: Floats) -> None:
-    size = rows.size
+def fold_floats(rows: Ints, segment: Ints, held: int, ops: Ints, source: Floats, table: Floats) -> None:
     for c in range(ops.size):
-        if ops[c] > MOMENTS_N:
-            continue
-        level = 0
-        while level == 0 or (1 << level) < size:
-            half = 1 << level
-            for middle in range(half, size + half, 2 * half):
-                for i in range(min(middle, size) - 1, middle - half - 1, -1):
-                    starts = i == middle - 1 or i == size - 1
-                    fold_float(c, ops[c], rows[i], source, table[level], i, -1 if starts else i + 1, False)
-                for i in range(middle, min(middle + half, size)):
-                    fold_float(c, ops[c], rows[i], source, table[level], i, -1 if i == middle else i - 1, True)
-            level += 1
+        if ops[c] == MOMENTS_N:
+            fold_moments(rows, segment, held, c, source, table)
+        elif ops[c] < MOMENTS_N:
+            fold_reals(rows, segment, held, ops[c], source[c], table[:, c])
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_float(c: int, op: int, row: int, source: Floats, lines: Floats, to: int, before: int, is_after: bool) -> None:
-    """lines[c, to] = what is at `before` (nothing if negative) and the row's own, after it or in front of it."""
-    width = 3 if op == MOMENTS_N else 1
-    if before < 0:
-        for k in range(width):
-            lines[c + k, to] = source[c + k, row]
-    elif op == MOMENTS_N:
-        n, mean, m2 = lines[c, before], lines[c + 1, before], lines[c + 2, before]
-        own_n, own_mean, own_m2 = source[c, row], source[c + 1, row], source[c + 2, row]
-        if is_after:
-            lines[c, to], lines[c + 1, to], lines[c + 2, to] = join_moments(n, mean, m2, own_n, own_mean, own_m2)
-        else:
-            lines[c, to], lines[c + 1, to], lines[c + 2, to] = join_moments(own_n, own_mean, own_m2, n, mean, m2)
-    elif is_after:
-        lines[c, to] = join_float(op, lines[c, before], source[c, row])
-    else:
-        lines[c, to] = join_float(op, source[c, row], lines[c, before])
+def fold_reals(rows: Ints, segment: Ints, held: int, op: int, source: Floats, table: Floats) -> None:
+    own = table[0]
+    last = -1
+    for i in range(rows.size):
+        s, x = segment[i], source[rows[i]]
+        own[s] = x if s != last else join_float(op, own[s], x)
+        last = s
+    level = 1
+    while (1 << level) < held:
+        line, half = table[level], 1 << level
+        for middle in range(half, held, 2 * half):
+            x = own[middle - 1]
+            line[middle - 1] = x
+            for i in range(middle - 2, middle - half - 1, -1):
+                x = join_float(op, own[i], x)
+                line[i] = x
+            x = own[middle]
+            line[middle] = x
+            for i in range(middle + 1, min(middle + half, held)):
+                x = join_float(op, x, own[i])
+                line[i] = x
+        level += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def fold_moments(rows: Ints, segment: Ints, held: int, c: int, source: Floats, table: Floats) -> None:
+    """Columns c … c + 2."""
+    own = table[0]
+    last = -1
+    for i in range(rows.size):
+        s, row = segment[i], rows[i]
+        n, mean, m2 = source[c, row], source[c + 1, row], source[c + 2, row]
+        if s == last:
+            n, mean, m2 = join_moments(own[c, s], own[c + 1, s], own[c + 2, s], n, mean, m2)
+        own[c, s], own[c + 1, s], own[c + 2, s] = n, mean, m2
+        last = s
+    level = 1
+    while (1 << level) < held:
+        line, half = table[level], 1 << level
+        for middle in range(half, held, 2 * half):
+            i = middle - 1
+            n, mean, m2 = own[c, i], own[c + 1, i], own[c + 2, i]
+            line[c, i], line[c + 1, i], line[c + 2, i] = n, mean, m2
+            for i in range(middle - 2, middle - half - 1, -1):
+                n, mean, m2 = join_moments(own[c, i], own[c + 1, i], own[c + 2, i], n, mean, m2)
+                line[c, i], line[c + 1, i], line[c + 2, i] = n, mean, m2
+            n, mean, m2 = own[c, middle], own[c + 1, middle], own[c + 2, middle]
+            line[c, middle], line[c + 1, middle], line[c + 2, middle] = n, mean, m2
+            for i in range(middle + 1, min(middle + half, held)):
+                n, mean, m2 = join_moments(n, mean, m2, own[c, i], own[c + 1, i], own[c + 2, i])
+                line[c, i], line[c + 1, i], line[c + 2, i] = n, mean, m2
+        level += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def take_row(row: int, is_first: bool, ops: Ops, source: Columns, at: int, out: Columns) -> None:
+    """One row, joined to what is there unless it is the first."""
+    for c in range(ops.ints.size):
+        x = source.ints[c, row]
+        out.ints[c, at] = x if is_first else join_int(ops.ints[c], out.ints[c, at], x)
+    for c in range(ops.floats.size):
+        if is_first:
+            out.floats[c, at] = source.floats[c, row]
+        elif ops.floats[c] == MOMENTS_N:
+            own, to = source.floats, out.floats
+            to[c, at], to[c + 1, at], to[c + 2, at] = join_moments(
+                to[c, at], to[c + 1, at], to[c + 2, at], own[c, row], own[c + 1, row], own[c + 2, row]
+            )
+        elif ops.floats[c] < MOMENTS_N:
+            out.floats[c, at] = join_float(ops.floats[c], out.floats[c, at], source.floats[c, row])
 
 
 @numba.njit(cache=True, nogil=True)
 def take_ints(low: int, high: int, is_first: bool, ops: Ints, table: Ints, at: int, out: Ints) -> None:
-    """Cells low … high, joined to what is there unless they are the first."""
+    """Segments low … high, joined to what is there unless they are the first."""
     level = 0 if low == high else split_level(low, high)
     for c in range(ops.size):
         line = table[level, c]

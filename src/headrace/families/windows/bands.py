@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -209,32 +209,46 @@ def _clipped(first: int, last: int) -> Band:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A predicate as a band of an attribute and what else must hold."""
+    """A predicate as what must all hold: bands of attributes, and the rest."""
 
-    attribute: Expr
-    band: Band
-    rest: Expr | None
+    bands: tuple[tuple[Expr, Band], ...]
+    _parts: tuple[tuple[Expr, Expr | None], ...]  # each with the attribute whose band it is part of
+
+    def band(self, attribute: Expr) -> Band:
+        return next(band for own, band in self.bands if own == attribute)
+
+    def rest(self, taken: Collection[Expr]) -> Expr | None:
+        """What must hold besides the bands of the attributes `taken`."""
+        whole: Expr | None = None
+        for part, attribute in self._parts:
+            if attribute is None or attribute not in taken:
+                whole = part if whole is None else Call("and", (whole, part), BOOLEAN)
+        return whole
+
+
+NO_BANDS = Split((), ())
 
 
 @lru_cache(maxsize=100_000)
-def splits(where: Expr) -> tuple[Split, ...]:
-    """The ways to split a predicate, one for each attribute it restricts to a band.
+def split(where: Expr | None) -> Split:
+    """The bands of a predicate, each of an attribute.
 
-    None for a predicate that may fail: `n <> 0 AND 10 / n > 1` must not lose its first half."""
-    if may_raise(where):
-        return ()
+    None of a predicate that may fail: `n <> 0 AND 10 / n > 1` must not lose its first half."""
+    if where is None or may_raise(where):
+        return NO_BANDS
     parts = _conjuncts(where)
-    found = [(part, truth) for part in parts if (truth := _truth(part)) is not None]
-    made: list[Split] = []
-    for attribute in dict.fromkeys(truth.attribute for _, truth in found):
-        mine = {part: truth for part, truth in found if truth.attribute == attribute}
+    truths = [_truth(part) for part in parts]
+    bands: dict[Expr, Band] = {}
+    for attribute in dict.fromkeys(t.attribute for t in truths if t is not None):
+        mine = [t for t in truths if t is not None and t.attribute == attribute]
         band = ALL
-        for truth in mine.values():
+        for truth in mine:
             band = band.intersection(truth.band)
-        takes_nulls = all(truth.of_null for truth in mine.values())
+        takes_nulls = all(truth.of_null for truth in mine)
         if not takes_nulls and band != ALL and 0 < len(band.intervals) <= INTERVALS_MAX:
-            made.append(Split(attribute, band, _and([p for p in parts if p not in mine])))
-    return tuple(made)
+            bands[attribute] = band
+    owners = [t.attribute if t is not None and t.attribute in bands else None for t in truths]
+    return Split(tuple(bands.items()), tuple(zip(parts, owners, strict=True)))
 
 
 def _conjuncts(expr: Expr) -> list[Expr]:
@@ -247,10 +261,3 @@ def _conjuncts(expr: Expr) -> list[Expr]:
         else:
             found.append(node)
     return found
-
-
-def _and(parts: list[Expr]) -> Expr | None:
-    whole: Expr | None = None
-    for part in parts:
-        whole = part if whole is None else Call("and", (whole, part), BOOLEAN)
-    return whole

@@ -1,63 +1,66 @@
 """Bits or cells: how the predicate of each query is told apart in the shared aggregate.  Pure.
 
 A bit costs an evaluation of the predicate for each row, and one more pass over the groups Spark leaves.  A cell costs
-a binary search among the constants of all predicates on its attribute, however many.  So a predicate becomes a band
-of cells once there is a crowd on its attribute; a query that is seated stays as it is.
+a binary search among the constants of all predicates on its attribute, however many.  So what a predicate says of an
+attribute becomes a band of cells once there is a crowd of different bands on it; a query that is seated stays as it is.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import combinations
 
-from headrace.families.windows.bands import Split, splits
+from headrace.families.windows.bands import Band, split
 from headrace.families.windows.cells import cell
 from headrace.families.windows.plan import Share, Slot
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Expr
 
-CROWD_MIN = 24
-"""So many different predicates on one attribute are dearer as bits than as cells (`headrace bench windows`)."""
+CROWD_MIN = 16
+"""So many different bands of one attribute are dearer as bits than as cells (`headrace bench predicates`)."""
+CELLS_MAX = 3
 
 
 class Crowd:
-    """Which predicates compare which attribute with constants."""
+    """How many different bands of each attribute there are."""
 
     def __init__(self) -> None:
-        self._wheres: dict[Expr, Counter[Expr]] = {}
+        self._bands: dict[Expr, Counter[Band]] = {}
 
     def add(self, where: Expr | None) -> None:
-        if where is not None:
-            for split in splits(where):
-                self._wheres.setdefault(split.attribute, Counter())[where] += 1
+        for attribute, band in split(where).bands:
+            self._bands.setdefault(attribute, Counter())[band] += 1
 
     def remove(self, where: Expr | None) -> None:
-        if where is not None:
-            for split in splits(where):
-                wheres = self._wheres[split.attribute]
-                wheres[where] -= 1
-                if not wheres[where]:
-                    del wheres[where]
+        for attribute, band in split(where).bands:
+            bands = self._bands[attribute]
+            bands[band] -= 1
+            if not bands[band]:
+                del bands[band]
 
     def forms(self, share: Share) -> list[Share]:
-        """The query as bits and as cells of the most crowded attribute, the better one first."""
-        where = share.slot.where
-        ways = () if where is None else splits(where)
-        if not ways or _is_guarded(share):
+        """The ways to run a query, its bits as cells of none, some or all of its attributes; the preferred first."""
+        sizes = {attribute: len(self._bands.get(attribute, ())) for attribute, _ in split(share.slot.where).bands}
+        if not sizes or _is_guarded(share):
             return [share]
-        best = max(ways, key=lambda split: len(self._wheres.get(split.attribute, ())))
-        forms = [share, celled(share, best)]
-        return forms[::-1] if len(self._wheres.get(best.attribute, ())) >= CROWD_MIN else forms
+        attributes = sorted(sizes, key=lambda a: -sizes[a])[:CELLS_MAX]  # the first orders the cells
+        best = tuple(a for a in attributes if sizes[a] >= CROWD_MIN)
+        ways = [way for count in range(len(attributes) + 1) for way in combinations(attributes, count)]
+        return [celled(share, way) for way in (best, *(way for way in ways if way != best))]
 
 
-def celled(share: Share, split: Split) -> Share:
-    """The same query, its predicate a band of cells."""
-    slot = Slot(split.rest, (*share.slot.keys, cell(split.attribute)))
-    return replace(share, slot=slot, band=split.band)
+def celled(share: Share, attributes: Sequence[Expr]) -> Share:
+    """The same query, what it says of these attributes a band of cells of each."""
+    if not attributes:
+        return share
+    parts = split(share.slot.where)
+    slot = Slot(parts.rest(attributes), (*share.slot.keys, *map(cell, attributes)))
+    return replace(share, slot=slot, bands=tuple(parts.band(a) for a in attributes))
 
 
 def _is_guarded(share: Share) -> bool:
     """What can fail is asked only of the rows the query selects: its whole predicate is in there anyway."""
-    exprs: Iterable[Expr | None] = (*share.slot.keys, *(m.arg for m in share.measures))
+    exprs: tuple[Expr | None, ...] = (*share.slot.keys, *(m.arg for m in share.measures))
     return any(e is not None and may_raise(e) for e in exprs)

@@ -61,10 +61,11 @@ def explain_window_query(query_id: int, seating: Seating, united: bool = True) -
     ring = seating.ring_of[query_id]
     same_slot = sum(len(r.members) for r in seating.rings.values() if r.slot == asked.slot)
     cuts = plan_cuts(seating.rings.values(), united)
-    band = [] if asked.slot.cell is None else [f"  cells:    a band of {emit(asked.slot.cell)}, {_edges(asked)}"]
+    cells = zip(asked.slot.cells, asked.bands, strict=True)
+    bands = [f"a band of {emit(c)} between {_many(len(b.edges()), 'edge')}" for c, b in cells]
     return [
         f"  where:    {'all rows' if asked.slot.where is None else emit(asked.slot.where)}",
-        *band,
+        *([f"  cells:    {', '.join(bands)}"] if bands else []),
         f"  group by: {', '.join(emit(k) for k in asked.slot.base.keys) or 'nothing but the window'}",
         f"  window:   range {span(asked.window.range_us)}, slide {span(asked.window.slide_us)}, "
         f"offset {span(asked.window.offset_us)}",
@@ -75,11 +76,6 @@ def explain_window_query(query_id: int, seating: Seating, united: bool = True) -
         f"{_others(same_slot)}, the ring with {_others(len(ring.members))}",
         *[f"  {line.strip()}" for line in cost_lines([asked], [ring], cuts)],
     ]
-
-
-def _edges(asked: Share) -> str:
-    assert asked.band is not None
-    return f"{_many(len(asked.band.edges()), 'edge')} of all that place a row"
 
 
 def cost_lines(shares: Sequence[Share], rings: Sequence[RingPlan], cuts: Cuts) -> list[str]:
@@ -121,10 +117,10 @@ def _stage_lines(cuts: Cuts, shares: Sequence[Share]) -> list[str]:
 def _cells(cuts: Cuts, key: Expr, shares: Sequence[Share]) -> str:
     """How many predicates are told apart by the cells of an attribute."""
     assert isinstance(key, Call)
-    bands = {(s.slot.where, s.band) for s in shares if s.slot.cell == key}
+    bands = {b for s in shares for c, b in zip(s.slot.cells, s.bands, strict=True) if c == key}
     count = len(cuts.edges_of(key))
     return (
-        f"{_many(len(bands), 'predicate')} as {count + 1:,} cells of {emit(key.args[0])}: a row is placed in "
+        f"{_many(len(bands), 'band')} as runs of {count + 1:,} cells of {emit(key.args[0])}: a row is placed in "
         f"{_many(count.bit_length(), 'step')}, not compared {_times(len(bands))}"
     )
 
@@ -132,7 +128,7 @@ def _cells(cuts: Cuts, key: Expr, shares: Sequence[Share]) -> str:
 def _ring_line(ring: RingPlan) -> str:
     where = "all rows" if ring.slot.where is None else emit(ring.slot.where)
     keys = ", ".join(emit(k) for k in ring.slot.base.keys) or "nothing but the window"
-    bands = "" if ring.slot.cell is None else f", bands of {emit(ring.slot.cell)}"
+    bands = f", bands of {', '.join(emit(c) for c in ring.slot.cells)}" if ring.slot.cells else ""
     return (
         f"{_many(len(ring.members), 'query', 'queries')} on {_many(ring.length, 'pane')} of {span(ring.grain_us)}: "
         f"where {where}, group by {keys}{bands}"

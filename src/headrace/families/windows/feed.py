@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class KeySpace:
-    """Numbers of keys, kept from round to round: by what Spark groups by, by slot, and by slot without its cell."""
+    """Numbers of keys, kept from round to round: by what Spark groups by, by slot, and by slot without its cells."""
 
     cuts: dict[tuple[Expr, ...], Groups]
     slots: dict[Slot, Groups]
@@ -51,8 +51,8 @@ class KeySpace:
         return self.slots.setdefault(slot, Groups(slot.keys))
 
     def of_answers(self, slot: Slot) -> Groups:
-        """The groups a slot's answers are numbered by: without its cell."""
-        return self.of_slot(slot) if slot.cell is None else self.bases.setdefault(slot, Groups(slot.base.keys))
+        """The groups a slot's answers are numbered by: without its cells."""
+        return self.of_slot(slot) if not slot.cells else self.bases.setdefault(slot, Groups(slot.base.keys))
 
     def forget(self, slot: Slot) -> None:
         self.bases.pop(slot, None)

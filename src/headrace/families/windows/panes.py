@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headrace.disk import Disk
 from headrace.families.windows.measures import Measure
-from headrace.families.windows.plan import Cut, Cuts, Share, Slot
+from headrace.families.windows.plan import Cut, Cuts, Share
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.codec import decode_expr, encode_expr
 from headrace.sql.tree import Expr
@@ -128,15 +128,13 @@ def holds(cuts: Cuts, share: Share) -> bool:
         cuts.find(share.slot) is not None
         and set(share.measures) <= set(cuts.measures)
         and share.window.grain_us % cuts.pane_us == 0
-        and (share.band is None or _edge_set(cuts, share.slot) >= set(share.band.edges()))
+        and all(_edges(cuts, c) >= set(b.edges()) for c, b in zip(share.slot.cells, share.bands, strict=True))
     )
 
 
 @lru_cache(maxsize=1_000)
-def _edge_set(cuts: Cuts, slot: Slot) -> frozenset[int]:
-    """Of the slot's cell."""
-    assert slot.cell is not None
-    return frozenset(cuts.edges_of(slot.cell))
+def _edges(cuts: Cuts, cell: Expr) -> frozenset[int]:
+    return frozenset(cuts.edges_of(cell))
 
 
 @lru_cache(maxsize=16)

@@ -34,7 +34,7 @@ SHARED_PANES_MAX = 256  # a window of more panes than this gets a ring of its ow
 class Slot:
     """A predicate and a group-by: the rows and groups of a query, whatever its window.
 
-    With a cell as the last key, queries differ in the band of cells they take, and their groups are those of `base`."""
+    With cells as the last keys, queries differ in the bands of cells they take; their groups are those of `base`."""
 
     where: Expr | None
     keys: tuple[Expr, ...]
@@ -44,12 +44,12 @@ class Slot:
         return self._hash or remember_hash(self, (self.where, self.keys))
 
     @property
-    def cell(self) -> Expr | None:
-        return self.keys[-1] if self.keys and is_cell(self.keys[-1]) else None
+    def cells(self) -> tuple[Expr, ...]:
+        return tuple(key for key in self.keys if is_cell(key))
 
     @property
     def base(self) -> Slot:
-        return self if self.cell is None else Slot(self.where, self.keys[:-1])
+        return Slot(self.where, self.keys[: len(self.keys) - len(self.cells)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one query asks of the shared work; `band` of the slot's cell, where it has one."""
+    """What one query asks of the shared work; `bands` are of the slot's cells, one of each."""
 
     slot: Slot
     window: Window
     measures: tuple[Measure, ...]
     program: Program
-    band: Band | None = None
+    bands: tuple[Band, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +149,13 @@ class RingPlan:
         """Panes of the longest window."""
         return max(s.window.range_us for s in self.members.values()) // self.grain_us
 
-    def edges(self) -> set[int]:
-        """Of the bands its queries take."""
-        return {edge for band in {s.band for s in self.members.values()} if band for edge in band.edges()}
+    def edges(self) -> dict[Expr, set[int]]:
+        """Of the bands its queries take, for each cell."""
+        taken = zip(*{s.bands for s in self.members.values()}, strict=True)
+        return {
+            cell: {edge for band in set(bands) for edge in band.edges()}
+            for cell, bands in zip(self.slot.cells, taken, strict=True)
+        }
 
 
 class Seating:
@@ -242,8 +246,8 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
     edges: dict[Expr, set[int]] = {}
     pane_us = 0
     for ring in rings:
-        if ring.slot.cell is not None:
-            edges.setdefault(ring.slot.cell, set()).update(ring.edges())
+        for cell, own in ring.edges().items():
+            edges.setdefault(cell, set()).update(own)
         wanted = predicates.setdefault(tuple(dict.fromkeys(ring.slot.keys)), {})
         if ring.slot.where is not None:
             wanted[ring.slot.where] = None

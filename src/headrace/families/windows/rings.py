@@ -18,7 +18,7 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.families.windows.band_kernels import Bands
 from headrace.families.windows.banding import CellOrder, bands_of, fold_bands
-from headrace.families.windows.bands import ALL, Band
+from headrace.families.windows.bands import Band
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
@@ -61,7 +61,7 @@ MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Stre
 class Members:
     """Who sits on a ring: ids of queries, the window shape each answers with, and which of the programs it has.
 
-    On a ring of cells a shape is a window of the ring (`ring_windows`) and a band of cells."""
+    On a ring of cells a shape is a window of the ring (`ring_windows`) and bands of its cells."""
 
     windows: Windows
     ids: Ints
@@ -242,11 +242,10 @@ class Rings:
         return closed
 
     def _order_of(self, slot: Slot) -> CellOrder:
-        assert slot.cell is not None
         pairs, groups = self.keys.of_slot(slot), self.keys.of_answers(slot)
         order = self._orders.get(slot)
         if order is None or order.pairs is not pairs or order.groups is not groups:
-            order = self._orders[slot] = CellOrder(pairs, groups, slot.cell)
+            order = self._orders[slot] = CellOrder(pairs, groups, slot.cells)
         return order
 
     def _forget(self, slot: Slot) -> None:
@@ -344,21 +343,21 @@ class Rings:
 
     def _members(self, plan: RingPlan) -> Members:
         """Window shapes and programs of a ring's members, as arrays."""
-        windows: dict[tuple[Window, int], dict[Band, None]] = {}
+        windows: dict[tuple[Window, int], dict[tuple[Band, ...], None]] = {}
         programs: dict[int, tuple[int, Program]] = {}
         for query_id, asked in plan.members.items():
-            windows.setdefault((asked.window, self._since[query_id]), {})[asked.band or ALL] = None
+            windows.setdefault((asked.window, self._since[query_id]), {})[asked.bands] = None
             programs.setdefault(id(asked.program), (len(programs), asked.program))
-        flat = [(window, band) for window, bands in windows.items() for band in bands]
+        flat = [(window, bands) for window, asked_bands in windows.items() for bands in asked_bands]
         shapes = {shape: i for i, shape in enumerate(flat)}
         members = [
-            (query_id, shapes[(asked.window, self._since[query_id]), asked.band or ALL], programs[id(asked.program)][0])
+            (query_id, shapes[(asked.window, self._since[query_id]), asked.bands], programs[id(asked.program)][0])
             for query_id, asked in plan.members.items()
         ]
         ids, places, program = np.array(members, np.int64).T.copy()
         own = _windows([window for window, _ in flat], plan.grain_us)
         listed = tuple(p for _, p in programs.values())
-        if plan.slot.cell is None:
+        if not plan.slot.cells:
             return Members(own, ids, places, program, listed, own)
         ring_windows = _windows(list(windows), plan.grain_us)
         return Members(own, ids, places, program, listed, ring_windows, bands_of([list(b) for b in windows.values()]))
