@@ -63,6 +63,9 @@ class SumWork:
     def replan(self, queries: Sequence[Registered]) -> None:
         self._queries = queries
 
+    def rest(self) -> None:
+        pass
+
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         files = cast(list[int], batch.frame)
         census = Census(rows=len(files), newest_us=max(files, default=None))
@@ -216,10 +219,8 @@ def answers(disk: Disk, source: Path) -> dict[int, list[tuple[int, int]]]:
     """By query id: (file, sum so far) as committed; every file of every kept round is checked on the way."""
     ledger = Ledger(disk, "streams/s")
     ledger.check_sizes()
-    for round_id in ledger.rounds:
-        for mark in ledger.read(round_id).files:
-            if ledger.is_kept(mark, round_id):
-                ledger.check(mark)
+    for mark in ledger.kept_files():
+        ledger.check(mark)
     log, query = AnswerLog(disk, ledger), bind(SQL, {"s": relation_of(source)}, name="any", config=Config())
     found: dict[int, list[tuple[int, int]]] = {}
     for query_id in range(1, IDS + 1):

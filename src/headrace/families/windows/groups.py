@@ -43,7 +43,7 @@ class Groups:
 
     def encode(self, columns: Sequence[pa.Array], rows: int) -> Ints32:
         """The number of each row's key."""
-        return self._encode([_to_raw(column) for column in columns], rows)
+        return self._encode([to_raw(column) for column in columns], rows)
 
     def _encode(self, raw: Sequence[pa.Array], rows: int) -> Ints32:
         if not raw:
@@ -104,7 +104,7 @@ class Groups:
         values = self._arrays_from(start, [types[k] for k in self.keys])
         for fact, found in zip(missing, evaluate(self.keys, values, missing), strict=True):
             types[fact] = found.type
-            new = _to_raw(found)
+            new = to_raw(found)
             self._facts[fact] = pa.concat_arrays([self._facts[fact].slice(0, start), new]) if start else new
 
     def _learned(self, fact: Expr) -> int:
@@ -122,7 +122,7 @@ class Groups:
         return [_from_raw(self._raw(key, start), kind) for key, kind in zip(self.keys, types, strict=True)]
 
 
-def _to_raw(column: pa.Array) -> pa.Array:
+def to_raw(column: pa.Array) -> pa.Array:
     """Values that compare as Spark groups them: floats by their bits (NaN is one group), times as numbers."""
     kind = column.type
     if pa.types.is_float64(kind):

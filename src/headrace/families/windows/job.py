@@ -83,8 +83,13 @@ class WindowsWork:
             outcome.blocks, outcome.answers = self._answering.finish(closed, self._rings.keys, outcome.faults)
         outcome.files.append(mark)
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
+        log = self._rings.log
+        outcome.held, outcome.log_bytes, outcome.log_files = log.held, log.nbytes, len(log.rounds)
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
+
+    def rest(self) -> None:
+        self._rings.rest()
 
     def _find_faults(self, batch: Batch, error: PySparkException) -> dict[int, str]:
         """The queries whose expressions fail on a row of the round."""

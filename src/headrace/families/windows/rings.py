@@ -18,6 +18,8 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
+from headrace.families.windows.fold_plan import FoldPlan
+from headrace.families.windows.folds import Folds
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.measures import Arrangement, arrange, places_in
 from headrace.families.windows.panes import PaneLog
@@ -98,6 +100,8 @@ class Rings:
     def __init__(self, disk: Disk, ledger: Ledger, config: Config) -> None:
         self._config = config
         self._log = PaneLog(disk, ledger)
+        self._folds = Folds(self._log, disk, ledger.folder)
+        self._fold_plan: FoldPlan | None = None
         self._seating = Seating()
         self._seats: dict[RingKey, Seat] = {}
         self._since: dict[int, int] = {}
@@ -191,6 +195,7 @@ class Rings:
     def take(self, cuts: Cuts, panes: pa.Table, round: Round, evaluate: Evaluate) -> FileMark:
         """Log the round's panes and add them to the rings, both at once."""
         logged = self._log.begin(round.id, round.newest_before_us, round.newest_us, cuts, panes)
+        self._folds.begin(self._plan_folds(), round.watermark_before_us)
         rolled = list(PaneRows(cuts, panes, self.keys, evaluate).roll(self._branches_of(cuts)))
         self._rebuild(round, rolled, evaluate)
         for twig, rows in rolled:
@@ -229,7 +234,23 @@ class Rings:
         longest = self._longest_us
         if self._rounds % IDLE_ROUNDS == 0:
             self._retire_idle(watermark_us - longest)
+        self._folds.end(self._plan_folds(), watermark_us)
         return self._log.keep_from(watermark_us - longest - self._config.history_ms * US_PER_MS)
+
+    def _plan_folds(self) -> FoldPlan:
+        if self._fold_plan is None:
+            needs = {(s.window.range_us, s.window.grain_us) for s in self._seating.shares.values()}
+            config = self._config
+            history_us = config.history_ms * US_PER_MS
+            self._fold_plan = FoldPlan(needs, history_us, config.log_rounds_max, config.fold_bytes_max)
+        return self._fold_plan
+
+    @property
+    def log(self) -> PaneLog:
+        return self._log
+
+    def rest(self) -> None:
+        self._folds.rest()
 
     def _note_seen(self, slot: Slot, rows: SlotRows) -> None:
         """When each group was last seen."""
@@ -276,7 +297,7 @@ class Rings:
         return self._branches[id(cuts)][1]
 
     def _replanned(self) -> None:
-        self._cuts = self._cuts_apart = self._longest_us = None
+        self._cuts = self._cuts_apart = self._longest_us = self._fold_plan = None
         self._rounds = 0
         self._branches.clear()
         self._by_slot.clear()
@@ -296,7 +317,8 @@ class Rings:
             return
         new = {id(seat) for seat, _ in missing}
         slots = {seat.plan.slot for seat, _ in missing}
-        for entry, table in self._log.replay():
+        first_us = min((s.ring.next_pane * s.plan.grain_us for s, _ in missing if s.ring is not None), default=0)
+        for entry, table in self._log.replay(first_us):
             branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
             for twig, old in PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches):
                 for seat in self._by_slot[twig.slot]:
