@@ -79,6 +79,11 @@ class Answers:
     offsets: Ints
 
 
+def bytes_a_group(length: int, layout: Layout) -> int:
+    """What a ring of so many panes keeps for one group: tails, heads, and one row to join in."""
+    return 8 * (length + (length - 1).bit_length() + 2) * (len(layout.int_ops) + len(layout.float_ops))
+
+
 class _Chunk(NamedTuple):
     """What one call of `advance` wrote: blocks (shape, end, number of answers) and their answers."""
 

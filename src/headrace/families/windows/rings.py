@@ -36,7 +36,7 @@ from headrace.families.windows.plan import (
     plan_cuts,
     share,
 )
-from headrace.families.windows.ring import Answers, Ring, Windows
+from headrace.families.windows.ring import Answers, Ring, Windows, bytes_a_group
 from headrace.families.windows.ring_kernels import Ops
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
@@ -80,9 +80,8 @@ class Seat:
     is_barred: bool = False
 
     def nbytes(self, groups: int) -> int:
-        """What the ring's tails take with so many groups."""
-        layout = self.arrangement.layout
-        return 8 * self.plan.length * groups * (len(layout.int_ops) + len(layout.float_ops))
+        """What the ring takes with so many groups, but for rows of open panes."""
+        return groups * bytes_a_group(self.plan.length, self.arrangement.layout)
 
 
 @dataclass(frozen=True, slots=True)
