@@ -1,4 +1,4 @@
-"""Rounds of the windows family without Spark: real rings, pane log and ledger; panes are made of rows by a page of Python.
+"""Rounds of the windows family without Spark: real rings, pane log and ledger; a page of Python makes panes of rows.
 
 `Logged.round` does what `job.py` and `commit.py` do around a round: take, close, answer, prune, commit, sweep.
 `expected` keeps every row and answers by looking at all of them.
@@ -149,7 +149,10 @@ class Logged:
         cuts = self.rings.cuts()
         round = Round(number, before, self.relation.late_us, Census(newest_us=newest_us))
         mark = self.rings.take(cuts, panes(cuts), round, _no_facts)
-        blocks, _ = self._answering.finish(self.rings.close(round.watermark_us), self.rings.keys, {})
+        blocks = [
+            block for closed in self.rings.close(round.watermark_us)
+            for found, _ in self._answering.finish(closed, self.rings.keys, {}) for block in found
+        ]
         keep = self.rings.prune(round.watermark_us)
         held = self.rings.log.held
         self._commit(round, keep, mark, held)
@@ -202,8 +205,8 @@ def expected(query: Query, rows: Sequence[Row], watermark_us: int,
     first = (min(times) - window.range_us) // window.slide_us * window.slide_us
     for start in range(first, watermark_us - window.range_us + 1, window.slide_us):
         inside = [r for r in rows if start <= r.t < start + window.range_us and where(r)]
-        for k in sorted({r.k for r in inside}, key=str):
-            found.append((start + window.range_us, k, *values([r for r in inside if r.k == k])))
+        keys = sorted({r.k for r in inside}, key=str)
+        found += [(start + window.range_us, k, *values([r for r in inside if r.k == k])) for k in keys]
     return found
 
 

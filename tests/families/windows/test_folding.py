@@ -1,4 +1,4 @@
-"""Folding the pane log: rows against a page of Python, whole runs against never folding, and long ranges in little room."""
+"""Folding the pane log: rows against a page of Python, whole runs against never folding, a month in little room."""
 
 from __future__ import annotations
 

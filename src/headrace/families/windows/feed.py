@@ -48,6 +48,22 @@ class KeySpace:
     def of_slot(self, slot: Slot) -> Groups:
         return self.slots.setdefault(slot, Groups(slot.keys))
 
+    @property
+    def nbytes(self) -> int:
+        return sum(groups.nbytes for groups in (*self.cuts.values(), *self.slots.values()))
+
+    def keep(self, slot: Slot, kept: Ints) -> Ints:
+        """Number only these groups of a slot from now on; in their new order, what they were called.
+
+        Keys of cuts only come: they are numbered again as they are met."""
+        values = self.of_slot(slot).arrays([self.types[k] for k in slot.keys])
+        self.forget(slot)
+        numbers = self.of_slot(slot).encode([v.take(pa.array(kept)) for v in values], kept.size)
+        order = np.empty(kept.size, np.int64)
+        order[numbers] = kept
+        self.cuts.clear()
+        return order
+
     def forget(self, slot: Slot) -> None:
         gone = self.slots.pop(slot, None)
         if gone is not None:

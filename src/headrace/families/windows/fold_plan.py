@@ -1,9 +1,9 @@
 """How wide the panes of the log must be at which age, and what to fold next.  Pure.
 
-A window of range r whose edges are multiples of g needs panes of g, or finer ones that divide it, for as long as r lasts.
-So the width that serves all queries grows with age, in *steps*: with 10 s sliding by 10 s beside 30 days sliding by a day
-it is 10 s at first and a day from then on.  Steps are those of the queries whose grain the panes still divide: for
-others the panes are too wide already.
+A window of range r whose edges are multiples of g needs panes of g, or finer ones that divide it, for as long as r
+lasts.  So the width that serves all queries grows with age, in *steps*: with 10 s sliding by 10 s beside 30 days
+sliding by a day it is 10 s at first and a day from then on.  Steps are those of the queries whose grain the panes still
+divide: for others the panes are too wide already.
 
 The log is folded rounds, oldest first, and then rounds as they came.  One fold at a time: rounds that have come of age,
 when there are enough of them, or folded ones that have reached the next step.  Either takes older folded neighbours

@@ -126,9 +126,7 @@ class _Lines:
         return {name: pa.array(self._line(ints, floats, *place)) for name, place in self._places.items()}
 
     def _line(self, ints: Ints, floats: Floats, is_float: bool, at: int) -> NDArray[np.generic]:
-        if not is_float:
-            return ints[at]
-        if self._float_ops[at] != MOMENTS_N:
-            return floats[at]
-        variance: Floats = floats[at + 2] / np.maximum(floats[at], 1.0)
-        return variance
+        line: NDArray[np.generic] = floats[at] if is_float else ints[at]
+        if is_float and self._float_ops[at] == MOMENTS_N:
+            line = floats[at + 2] / np.maximum(floats[at], 1.0)
+        return line

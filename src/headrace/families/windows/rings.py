@@ -6,7 +6,7 @@ rebuilt from the log before the next round; nothing else notices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,9 +48,11 @@ Ints = NDArray[np.int64]
 ALWAYS = -(1 << 60)
 Rolled = tuple[Twig, SlotRows]
 SELECTIVITIES_MAX = 32
+ANSWERS_MAX = 1 << 20  # of rings, held at once
 MEMORY_ROUNDS = 8
-IDLE_ROUNDS = 32
+IDLE_ROUNDS = 16
 IDLE_GROUPS_MIN = 1_000
+IDLE_SHARE = 1.25
 MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Streaming was seen to cost on two cores
 
 
@@ -206,23 +208,27 @@ class Rings:
         self._check_memory()
         return logged()
 
-    def close(self, watermark_us: int | None) -> list[Closed]:
-        """Close what the watermark has passed; the rings that answered something."""
-        if watermark_us is None:
-            return []
-        closed = []
-        for seat in self._seats.values():
+    def close(self, watermark_us: int | None) -> Iterator[list[Closed]]:
+        """Close what the watermark has passed; the rings that answered something, ANSWERS_MAX answers or little more
+        at a time.  All must be taken: rings are closed as they are asked for."""
+        closed: list[Closed] = []
+        room = ANSWERS_MAX
+        for seat in self._seats.values() if watermark_us is not None else ():
             if seat.is_barred:
                 continue
-            assert seat.ring is not None
+            assert seat.ring is not None and watermark_us is not None
             through = watermark_us // seat.plan.grain_us - 1
-            if through >= seat.ring.next_pane:
+            while seat.ring.is_behind(through):
                 if seat.members is None:
                     seat.members = self._members(seat.plan)
-                answers = seat.ring.close(through, seat.members.windows)
+                answers = seat.ring.close(through, seat.members.windows, room)
+                room -= answers.end.size
                 if answers.end.size:
                     closed.append(Closed(seat, seat.members, answers))
-        return closed
+                if room <= 0:
+                    yield closed
+                    closed, room = [], ANSWERS_MAX
+        yield closed
 
     def prune(self, watermark_us: int | None) -> int:
         """Forget panes no window can need; the first round of the log that stays."""
@@ -232,7 +238,7 @@ class Rings:
             self._longest_us = max((s.window.range_us for s in self._seating.shares.values()), default=0)
         longest = self._longest_us
         if self._rounds % IDLE_ROUNDS == 0:
-            self._retire_idle(watermark_us - longest)
+            self._retire_idle(watermark_us)
         self._folds.end(self._plan_folds(), watermark_us)
         return self._log.keep_from(watermark_us - longest - self._config.history_ms * US_PER_MS)
 
@@ -262,17 +268,22 @@ class Rings:
             seen = self._seen[slot] = wider
         np.maximum.at(seen, rows.groups, rows.pane_us)
 
-    def _retire_idle(self, horizon_us: int) -> None:
-        """Where most groups are in no open window any more, number the others anew: the rings are rebuilt narrower."""
+    def _retire_idle(self, watermark_us: int) -> None:
+        """Where a good part of the groups is in no open window any more, number the others anew."""
+        by_slot: dict[Slot, list[Seat]] = {}
+        for seat in self._seats.values():
+            by_slot.setdefault(seat.plan.slot, []).append(seat)
         for slot, seen in list(self._seen.items()):
-            groups, live = len(self.keys.of_slot(slot)), int(np.count_nonzero(seen >= horizon_us))
-            if groups > 2 * live + IDLE_GROUPS_MIN:
-                self.keys.forget(slot)
-                del self._seen[slot]
-                for seat in self._seats.values():
-                    if seat.plan.slot == slot:
-                        seat.ring = None
-                self.keys.cuts.clear()  # keys of cuts only come; they are numbered again as they are met
+            # a group is seen by where its pane begins: the row may be as much newer as the widest pane is wide
+            reach = max(s.plan.grain_us * (s.plan.length + 1) for s in by_slot[slot])
+            groups = len(self.keys.of_slot(slot))
+            kept = np.flatnonzero(seen[:groups] >= watermark_us - reach)
+            if slot.keys and groups > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
+                order = self.keys.keep(slot, kept)
+                self._seen[slot] = seen[order]
+                for seat in by_slot[slot]:
+                    if seat.ring is not None:
+                        seat.ring.keep(order)
 
     def unshared_s(self, rows: int, spark_s: float) -> float:
         """Spark time of the round with each query a job of its own, at the least: a micro-batch each.
@@ -320,6 +331,7 @@ class Rings:
         for entry, table in self._log.replay(first_us):
             branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
             for twig, old in PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches):
+                self._note_seen(twig.slot, old)
                 for seat in self._by_slot[twig.slot]:
                     # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
                     # count this round (`since`), and for all others that is the same window
@@ -360,7 +372,8 @@ class Rings:
         self._rounds += 1
         if self._rounds % MEMORY_ROUNDS != 1:
             return
-        self.nbytes = self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
+        rings = self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
+        self.nbytes = rings + self.keys.nbytes + sum(seen.nbytes for seen in self._seen.values())
 
     def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> int:
         """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed; their bytes.
