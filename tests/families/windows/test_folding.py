@@ -134,6 +134,15 @@ def test_panes_of_the_history_stay_as_they_are() -> None:
     assert FoldPlan(needs, 2_000 * S, 10_000, 1 << 30).next(entries, 2_000 * S) is None
 
 
+def test_few_rounds_are_folded_when_they_are_a_good_part_of_the_range() -> None:
+    needs = [(10 * S, 10 * S), (30 * DAY, DAY)]
+    plan = FoldPlan(needs, 0, 10_000, 1 << 30)
+    entries = [entry(i, i * DAY // 4) for i in range(20)]
+    assert plan.next(entries[:8], 2 * DAY) is None
+    due = plan.next(entries[:10], 2 * DAY + DAY // 4)
+    assert due is not None and (due.start, due.width_us) == (0, DAY) and due.stop >= 8
+
+
 def test_too_many_rounds_are_folded_even_at_the_same_width() -> None:
     entries = [entry(i, i * S) for i in range(2_000)]
     needs = [(DAY, 10 * S)]
@@ -208,10 +217,10 @@ def test_folding_changes_no_answer(events: list[Event], seed: int, late_us: int,
             for i, query in enumerate(QUERIES):
                 for w in (0, 3):
                     run.add(10 * i + w, query.format(WINDOWS[w]))
-        for run, limit in zip(twins, (rounds, 10**9), strict=True):
-            patch.setattr(fold_plan, "FOLD_ROUNDS", limit)
-            patch.setattr(fold_plan, "FOLD_BYTES", 1 << 60)
-            play(run, events, Random(seed))
+        patch.setattr(fold_plan, "FOLD_ROUNDS", rounds)
+        play(twins[0], events, Random(seed))
+        patch.setattr(FoldPlan, "next", lambda *_: None)
+        play(twins[1], events, Random(seed))
     folded, whole = (by_end(run.answers) for run in twins)
     assert folded.keys() <= whole.keys()
     for query_id, rows in whole.items():
@@ -294,7 +303,6 @@ NAMES = np.array([f"group {i}" for i in range(GROUPS)])
 def test_thirty_days_beside_ten_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fine panes of a month would take 28 times the room; what is kept is days, hours of minutes and fine ones."""
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 16)
-    monkeypatch.setattr(fold_plan, "FOLD_BYTES", 1 << 20)
     run = Logged(tmp_path, Config())
     for i, sql in enumerate((FINE, LONG, HOUR)):
         run.add(i, sql)

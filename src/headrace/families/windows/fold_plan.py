@@ -23,7 +23,8 @@ from headrace.families.windows.plan import Cuts
 from headrace.runtime.ledger import FileMark
 
 FOLD_ROUNDS = 256  # so many rounds that have come of age are folded
-FOLD_BYTES = 16 << 20  # or so many bytes of them
+FOLD_BYTES = 64 << 20  # or so many bytes of them
+FOLD_SHARE = 16  # or those of such a part of what their step reaches
 SPAN_SHARE = 8
 
 Need = tuple[int, int]
@@ -123,11 +124,18 @@ class FoldPlan:
         stop = fresh
         while stop < len(entries) and self._widens(entries[stop], watermark_us):
             stop += 1
-        aged = entries[fresh:stop]
-        if len(aged) >= FOLD_ROUNDS or sum(e.mark.size for e in aged) >= FOLD_BYTES:
+        if self._are_enough(entries[fresh:stop], watermark_us):
             return stop
         rounds = len(entries) - fresh
         return max(fresh, len(entries) - self._rounds_max // 2) if rounds > self._rounds_max else fresh
+
+    def _are_enough(self, aged: Sequence[Entry], watermark_us: int) -> bool:
+        if len(aged) >= FOLD_ROUNDS or sum(e.mark.size for e in aged) >= FOLD_BYTES:
+            return True
+        step = self.step(aged[0], watermark_us) if aged else None
+        first, last = (aged[0].newest_us, aged[-1].newest_us) if aged else (None, None)
+        return step is not None and first is not None and last is not None \
+            and (last - first) * FOLD_SHARE >= step.reach_us
 
     def _widens(self, entry: Entry, watermark_us: int) -> bool:
         if not entry.rows:
