@@ -32,6 +32,9 @@ class Config:
     panes_max: int = 100_000
     ring_bytes_max: int = 4 << 30
     history_ms: int = 0
+    distinct_values_max: int = 100_000
+    sketch_values_max: int = 1_000_000
+    sketch_bytes_max: int = 1 << 30
     # plain Spark beside the shared queries
     plain_rows_max: int = 50_000_000
     # Spark

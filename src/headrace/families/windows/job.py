@@ -25,6 +25,8 @@ from headrace.families.windows.dearest import dearest
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
+from headrace.families.windows.sketches.groves import limits_of
+from headrace.families.windows.sketches.kinds import Limits
 from headrace.families.windows.suspects import find_faults, suspects_of
 from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_value_fault, reason_of
@@ -57,7 +59,7 @@ class WindowsWork:
         cuts = self._rings.cuts()
         with watch.stage("spark"):
             try:
-                table = _collect(batch, cuts)
+                table = _collect(batch, cuts, limits_of(self._place.config))
             except PySparkException as error:
                 if not is_value_fault(error):
                     raise
@@ -77,9 +79,9 @@ class WindowsWork:
             mark = self._rings.take(cuts, panes, round, evaluate)
             outcome.selectivity = self._rings.selectivity
             outcome.groupings, outcome.ring_bytes = len(cuts.cuts), self._rings.nbytes
-            outcome.faults, self._rings.barred = self._rings.barred, {}
         with watch.stage("answer"):
             closed = self._rings.close(round.watermark_us)
+            outcome.faults, self._rings.barred = self._rings.barred, {}
             outcome.blocks, outcome.answers = self._answering.finish(closed, self._rings.keys, outcome.faults)
         outcome.files.append(mark)
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
@@ -100,11 +102,11 @@ def _nothing(round: Round, watch: Stopwatch) -> Outcome:
     return Outcome()
 
 
-def _collect(batch: Batch, cuts: Cuts) -> pa.Table:
+def _collect(batch: Batch, cuts: Cuts, limits: Limits) -> pa.Table:
     """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
     frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
     frame.createOrReplaceTempView(VIEW)
-    return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW)).toArrow()
+    return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW, limits)).toArrow()
 
 
 def _census(table: pa.Table) -> tuple[Census, pa.Table]:

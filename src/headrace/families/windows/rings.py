@@ -6,7 +6,7 @@ rebuilt from the log before the next round; nothing else notices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,9 +36,11 @@ from headrace.families.windows.plan import (
 )
 from headrace.families.windows.ring import Answers, Ring, Windows
 from headrace.families.windows.ring_kernels import Ops
+from headrace.families.windows.sketches.groves import Groves, Values
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
+from headrace.sql.tree import Aggregate
 from headrace.values import US_PER_MS, Relation, Window
 
 Ints = NDArray[np.int64]
@@ -90,6 +92,7 @@ class Closed:
     seat: Seat
     members: Members
     answers: Answers
+    sketches: Mapping[Aggregate, Values]
 
 
 class Rings:
@@ -109,6 +112,7 @@ class Rings:
         self._rounds = 0
         self._branches: dict[int, tuple[Cuts, list[Branch]]] = {}
         self._by_slot: dict[Slot, list[Seat]] = {}
+        self._groves = Groves(config)
         self.keys = KeySpace.empty()
         self.selectivity: dict[str, float] = {}
         self.barred: dict[int, str] = {}
@@ -125,11 +129,13 @@ class Rings:
             assert not isinstance(asked, Refusal), asked
             self._since[query_id] = self._covered_from(asked)
             self._place(self._seating.add(query_id, asked), asked)
+            self._groves.join(query_id, asked)
             self._replanned()
 
     def unseat(self, ids: Iterable[int]) -> None:
         for query_id in ids:
             plan = self._seating.remove(query_id)
+            self._groves.leave(query_id)
             del self._since[query_id]
             key = (plan.slot, plan.grain_us)
             if plan.members:
@@ -191,8 +197,10 @@ class Rings:
     def take(self, cuts: Cuts, panes: pa.Table, round: Round, evaluate: Evaluate) -> FileMark:
         """Log the round's panes and add them to the rings, both at once."""
         logged = self._log.begin(round.id, round.newest_before_us, round.newest_us, cuts, panes)
-        rolled = list(PaneRows(cuts, panes, self.keys, evaluate).roll(self._branches_of(cuts)))
+        found = PaneRows(cuts, panes, self.keys, evaluate)
+        rolled = list(found.roll(self._branches_of(cuts)))
         self._rebuild(round, rolled, evaluate)
+        self._groves.take(cuts, found, self._history(evaluate), round.watermark_before_us)
         for twig, rows in rolled:
             for seat in self._by_slot[twig.slot]:
                 if not seat.is_barred:
@@ -200,12 +208,19 @@ class Rings:
             self._note_seen(twig.slot, rows)
         self._note_selectivity(rolled, round)
         self._check_memory()
+        self.barred.update(self._groves.faults)
         return logged()
+
+    def _history(self, evaluate: Evaluate) -> Iterator[tuple[Cuts, PaneRows]]:
+        """The rounds of the log, read as they are asked for."""
+        for entry, table in self._log.replay():
+            yield entry.cuts, PaneRows(entry.cuts, table, self.keys, evaluate)
 
     def close(self, watermark_us: int | None) -> list[Closed]:
         """Close what the watermark has passed; the rings that answered something."""
         if watermark_us is None:
             return []
+        self._groves.close(watermark_us)
         closed = []
         for seat in self._seats.values():
             if seat.is_barred:
@@ -217,7 +232,11 @@ class Rings:
                     seat.members = self._members(seat.plan)
                 answers = seat.ring.close(through, seat.members.windows)
                 if answers.end.size:
-                    closed.append(Closed(seat, seat.members, answers))
+                    sketches = self._groves.answer(seat.plan.slot, seat.plan.grain_us, seat.members, answers)
+                    closed.append(Closed(seat, seat.members, answers, sketches))
+        self._groves.tidy()
+        self.barred.update(self._groves.faults)
+        self._groves.faults.clear()
         return closed
 
     def prune(self, watermark_us: int | None) -> int:
@@ -248,6 +267,7 @@ class Rings:
             groups, live = len(self.keys.of_slot(slot)), int(np.count_nonzero(seen >= horizon_us))
             if groups > 2 * live + IDLE_GROUPS_MIN:
                 self.keys.forget(slot)
+                self._groves.forget(slot)
                 del self._seen[slot]
                 for seat in self._seats.values():
                     if seat.plan.slot == slot:
