@@ -312,11 +312,12 @@ def test_a_grove_is_rewoven_without_a_gap(seed: int, inline: bool) -> None:
 
 
 def test_all_three_operators_are_chosen_by_cost() -> None:
-    """Alike windows share a tree, families with few common edges part, and where windows overlap much the table wins."""
+    """Alike windows share a tree, families with few common edges part; where windows overlap much the table wins."""
     second = 10**6
     alike = costs_of(tuple(Shape(60 * second * k, 60 * second) for k in (1, 2)), "hll")
     assert alike.best == choice.TREE and alike.forest == alike.tree
     fine = costs_of(tuple(Shape(3600 * second, k * second) for k in (1, 2, 3)), "hll")
     assert fine.best == choice.TABLE and fine.table < fine.forest
-    apart = costs_of(tuple(Shape(k * slide * second, slide * second) for slide in (60, 61) for k in range(2, 12)), "hll")
+    minutes = [Shape(k * slide * second, slide * second) for slide in (60, 61) for k in range(2, 12)]
+    apart = costs_of(tuple(minutes), "hll")
     assert apart.best == choice.FOREST and len(apart.trees) == 2 and apart.forest < min(apart.tree, apart.table)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, plan_cuts, share
+from headrace.families.windows.sketches.explain import sketch_lines
 from headrace.sql.emit import emit
 from headrace.sql.query import Query
 from headrace.values import US_PER_S, Relation
@@ -43,6 +44,7 @@ def explain_windows(seating: Seating, united: bool = True) -> list[str]:
         *_stage_lines(cuts, len(shares)),
         f"  2. roll up: {_many(len(slots), 'slot')} (predicate and group-by), {_many(len(rings), 'ring')} of panes",
         *[f"     {line}" for line in _ring_lines(rings)],
+        *[f"     sketches of {line}" for line in sketch_lines(shares)],
         f"  3. finish: each answer joins two parts of its ring; {_many(len(programs), 'program')} (SELECT and HAVING) "
         f"over all of them",
         *cost_lines(shares, rings, cuts),
@@ -65,6 +67,7 @@ def explain_window_query(query_id: int, seating: Seating, united: bool = True) -
         f"  measures: {', '.join(_measure(m) for m in asked.measures)}",
         f"  shares:   the Spark aggregate with {_others(len(seating.shares))}, predicate and group-by with "
         f"{_others(same_slot)}, the ring with {_others(len(ring.members))}",
+        *[f"  sketches: {line}" for line in sketch_lines(seating.shares.values(), asked)],
         *[f"  {line.strip()}" for line in cost_lines([asked], [ring], cuts)],
     ]
 
