@@ -1,8 +1,10 @@
 """Forest, single tree or dyadic table: what each would cost for some windows, and which is cheapest.  Pure.
 
-Counted in merges of one sketch a second and group.  A *row* of Weave Share is here the sketch of a pane, and a tree
-takes it in once; a window merges every fragment of its tree between its edges.  The table makes about one run a pane,
-and a window merges the runs it is made of.
+A *row* of Weave Share is here the sketch of a pane, and a tree takes it in once; a window merges every fragment of its
+tree between its edges.  The table makes about one run a pane, of two halves, and a window merges the runs it has.
+
+Costs are a second and group, in sketches of a pane that are merged into another.  Registers and thinned points do not
+grow: a fragment is as dear to merge as a pane.  Lists of all values do: k parts with n panes in all take n·log2(k).
 """
 
 from __future__ import annotations
@@ -11,24 +13,27 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 from headrace.families.windows.sketches.trees import dyadic_runs
-from headrace.families.windows.weave.edges import Shape
-from headrace.families.windows.weave.weave import Plan, Weights, plan_of, weave
+from headrace.families.windows.weave.edges import Shape, edge_rate
+from headrace.families.windows.weave.weave import Weights, plan_of, weave
 from headrace.values import US_PER_S
 
 FOREST, TREE, TABLE = "trees", "one tree", "dyadic table"
 SAMPLE = 32  # windows of a shape whose runs are counted
-# Measured (`headrace bench sketches`): taking in the sketch of a pane against merging a fragment into an answer.
-# Fragments of lists hold the values of all their panes, and are that much dearer to merge.
+# Taking in the sketch of a pane, and merging a fragment into an answer (`headrace bench sketches`); points are thinned,
+# to more than a pane has.  Weave Share knows no lists that grow: it is told the same of them, and what comes out is
+# weighed by `_growing`.
 WEIGHTS: Mapping[str, Weights] = {
     "hll": Weights(1.0, 1.0), "points": Weights(1.0, 2.0), "values": Weights(1.0, 2.0), "distinct": Weights(1.0, 2.0),
 }  # fmt: skip
+GROWING = ("values", "distinct")
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Merges a second and group, and the trees of the cheapest forest (numbers of shapes)."""
+    """Of Weave Share's trees (numbers of shapes), of one tree and of the table."""
 
     forest: float
     tree: float
@@ -42,10 +47,6 @@ class Costs:
             return TABLE
         return TREE if len(self.trees) == 1 else FOREST
 
-    @property
-    def least(self) -> float:
-        return min(self.forest, self.table)
-
 
 def grain_of(shapes: Sequence[Shape]) -> int:
     """The width of the widest panes that have all edges of these windows."""
@@ -55,19 +56,45 @@ def grain_of(shapes: Sequence[Shape]) -> int:
 @lru_cache(maxsize=1_000)
 def costs_of(shapes: tuple[Shape, ...], kind: str, density: float = 1.0) -> Costs:
     """What these windows cost, where `density` of the panes have rows."""
-    weights, grain = WEIGHTS[kind], grain_of(shapes)
-    rate = density / grain
-    forest = weave(shapes, rate, weights)
-    one = plan_of([range(len(shapes))], shapes, rate, weights)
-    trees = tuple(tree.queries for tree in forest.trees)
-    return Costs(_a_second(forest), _a_second(one), table_cost(shapes, kind, density), trees)
+    rate = density / grain_of(shapes)
+    trees = tuple(tree.queries for tree in weave(shapes, rate, WEIGHTS[kind]).trees)
+    forest = trees_cost([[shapes[n] for n in tree] for tree in trees], kind, rate)
+    tree = forest if len(trees) == 1 else trees_cost([shapes], kind, rate)
+    table = table_cost(shapes, kind, density)
+    if tree < forest:  # possible where sketches grow
+        forest, trees = tree, (tuple(range(len(shapes))),)
+    return Costs(forest, tree, table, trees)
+
+
+def trees_cost(trees: Sequence[Sequence[Shape]], kind: str, rate: float) -> float:
+    """Of trees of these windows, with `rate` panes a microsecond."""
+    if kind in GROWING:
+        return sum(_growing(tree, rate) for tree in trees) * US_PER_S
+    places = [range(a, b) for a, b in pairwise([0, *accumulate(map(len, trees))])]
+    return plan_of(places, [s for tree in trees for s in tree], rate, WEIGHTS[kind]).cost * US_PER_S
+
+
+def _growing(shapes: Sequence[Shape], rate: float) -> float:
+    """The panes of each fragment are merged once, the values of a window in each of its answers."""
+    edges = edge_rate(shapes).rate
+    answers = sum(rate * s.range_us * _levels(edges * s.range_us) / s.slide_us for s in shapes)
+    return rate * _levels(rate / edges) + answers
 
 
 def table_cost(shapes: Sequence[Shape], kind: str, density: float) -> float:
-    """One run a pane, of two halves, and for each answer the runs it is made of."""
+    """Of the table of these windows, where `density` of the panes have rows."""
     grain = grain_of(shapes)
+    rate = density / grain
+    if kind in GROWING:
+        answers = sum(rate * s.range_us * _levels(_runs(s, grain)) / s.slide_us for s in shapes)
+        return (rate * _levels(max(s.range_us for s in shapes) / grain) + answers) * US_PER_S
     answers = sum(_runs(s, grain) / s.slide_us for s in shapes)
-    return (2 * density / grain + answers) * WEIGHTS[kind].merge * US_PER_S
+    return (2 * rate + answers) * WEIGHTS[kind].merge * US_PER_S
+
+
+def _levels(parts: float) -> float:
+    """How often a value is moved while so many parts are merged, and once to be read."""
+    return math.log2(max(1.0, parts)) + 1
 
 
 def _runs(shape: Shape, grain: int) -> float:
@@ -75,6 +102,3 @@ def _runs(shape: Shape, grain: int) -> float:
     starts = [(shape.offset_us + k * shape.slide_us) // grain for k in range(SAMPLE)]
     return sum(len(dyadic_runs(s, s + shape.range_us // grain)) for s in starts) / SAMPLE
 
-
-def _a_second(plan: Plan) -> float:
-    return plan.cost * US_PER_S

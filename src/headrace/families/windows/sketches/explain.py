@@ -33,7 +33,7 @@ def _line(measure: Measure, shapes: tuple[Shape, ...]) -> str:
     windows = "1 window" if len(shapes) == 1 else f"{len(shapes):,} windows"
     return (
         f"{_name(measure)} ({_error(measure)}): {windows} in {_operator(costs)}; merges/s a group: "
-        f"{len(costs.trees):,} {'tree' if len(costs.trees) == 1 else 'trees'} {costs.forest:.3g}, one tree "
+        f"woven {costs.forest:.3g} ({len(costs.trees):,} {'tree' if len(costs.trees) == 1 else 'trees'}), one tree "
         f"{costs.tree:.3g}, dyadic table {costs.table:.3g}"
     )
 

@@ -16,12 +16,11 @@ from concurrent.futures import Executor, Future
 import numpy as np
 
 from headrace.families.windows.sketches.bundles import Bundle
-from headrace.families.windows.sketches.choice import TABLE, WEIGHTS, grain_of, table_cost
+from headrace.families.windows.sketches.choice import TABLE, WEIGHTS, grain_of, table_cost, trees_cost
 from headrace.families.windows.sketches.hll_kernels import Ints
 from headrace.families.windows.sketches.trees import Keeper, Table, Tree
 from headrace.families.windows.weave.edges import Shape
 from headrace.families.windows.weave.online import OnlineWeave, Rebuilt, rebuild
-from headrace.values import US_PER_S
 
 INLINE_MAX = 512  # windows; the plan of so many takes milliseconds, of more it is made beside the rounds
 STICKY = 0.9  # another operator must be cheaper than this share of what there is
@@ -155,18 +154,17 @@ class Grove:
     def _arranged(self) -> list[list[Shape]]:
         """Which windows share a keeper."""
         assert self._weave is not None
-        if self._is_table():
-            return [list(self._shapes)]
         named = {number: shape for shape, number in self._numbers.items()}
-        return [[named[n] for n in tree] for tree in self._weave.trees()]
+        trees = [[named[n] for n in tree] for tree in self._weave.trees()]
+        self._as_table = self._is_table(trees)
+        return [list(self._shapes)] if self._as_table else trees
 
-    def _is_table(self) -> bool:
-        """Whether the table is cheaper than the forest, clearly if the forest is there."""
-        assert self._weave is not None
-        forest, table = self._weave.cost * US_PER_S, table_cost(list(self._shapes), self._kind, self._density)
-        was = next((isinstance(k, Table) for k in self._keepers.values()), table < forest)
-        self._as_table = table * STICKY < forest if was else table < STICKY * forest
-        return self._as_table
+    def _is_table(self, trees: Sequence[Sequence[Shape]]) -> bool:
+        """Whether the table is cheaper than these trees, clearly so if it is not there yet."""
+        cost = table_cost(list(self._shapes), self._kind, self._density)
+        others = trees_cost(trees, self._kind, self._density / self.grain_us)
+        was = next((isinstance(k, Table) for k in self._keepers.values()), None)
+        return cost < others if was is None else cost * STICKY < others if was else cost < STICKY * others
 
     def _suits(self, keeper: Keeper[Bundle], shapes: Sequence[Shape]) -> bool:
         """Whether an old keeper can go on for these windows."""
