@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from headrace.config import Config
 from tests.engine.race import Race, Row, row
+from tests.streams import EPOCH_US
 
 EXACT = [
     "count(DISTINCT k)", "count(DISTINCT x)", "count(DISTINCT n)", "count(DISTINCT date_trunc('minute', ts))",
@@ -168,6 +169,30 @@ def test_exact_counts_are_refused_above_the_limit(spark: SparkSession, tmp_path:
     assert race.state("short")[0] == "quarantined", "66 values in ten seconds"
     assert race.state("about")[0] == "live"
     assert race.answers("about")
+
+
+def test_what_was_over_a_limit_is_not_taken_for_all_under_a_higher_one(spark: SparkSession, tmp_path: Path) -> None:
+    """The log has no values of such panes: with history from before, a query begins after them."""
+    race = Race(spark, tmp_path, config=Config.of(distinct_values_max=30))
+    counted = asked("count(DISTINCT big) AS v", "'120 seconds', '20 seconds'", "", "k = 'a'")
+    race.eng.add_many({
+        "before": counted,
+        "rows": asked("count(*) AS v", "'20 seconds'", "", "k = 'a'"),
+        "others": asked("count(DISTINCT big) AS v", "'20 seconds'", "", "k = 'z'"),
+    })
+    race.feed([row(i / 10, big=i) for i in range(400)], [row(60), row(100)])
+    race.eng.run()
+    assert race.state("before")[0] == "quarantined" and race.state("others")[0] == "live"
+    race.eng.stop()
+    race.config = Config.of(distinct_values_max=300)
+    race.open()
+    race.eng.add(counted, name="again")
+    race.feed([row(i, big=i) for i in range(101, 200)], [row(300)])
+    race.eng.run()
+    assert race.state("again") == ("live", "")
+    race.check("again", whole=False)
+    first: datetime = min(a["we"] for a in race.answers("again"))
+    assert round(first.timestamp() * 1e6) == EPOCH_US + 160_000_000, "the first window that begins after 39.9 s"
 
 
 def test_sketches_that_take_too_much_memory_are_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from headrace.errors import HeadraceError, near
 
 BENCHMARKS: Mapping[str, str] = {
     "windows": "1,000 and 10,000 window queries against plain Spark running one",
+    "sketches": "distinct counts and percentiles: trees, one tree and a dyadic table, and 200 queries on Spark",
     "weave": "Weave Share's figures: which windows share trees, and what that costs",
 }
 

@@ -21,7 +21,7 @@ from headrace.errors import RoundError
 from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
-from headrace.families.windows.dearest import dearest
+from headrace.families.windows.dearest import dearest, dearest_sketch
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
@@ -68,6 +68,9 @@ class WindowsWork:
             if self._rings.cut_apart():
                 return self.read(batch, round, watch)
             faults = dearest(cuts, table, self._rings.shares(), self._place.config.cut_rows_max)
+            return Reading(_nothing, faults=faults)
+        faults = dearest_sketch(cuts, table, self._rings.shares(), self._place.config.sketch_bytes_max)
+        if faults:
             return Reading(_nothing, faults=faults)
         census, panes = _census(table)
         self._rings.note_cells(census.rows, panes.num_rows)

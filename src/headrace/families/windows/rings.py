@@ -201,6 +201,7 @@ class Rings:
         rolled = list(found.roll(self._branches_of(cuts)))
         self._rebuild(round, rolled, evaluate)
         self._groves.take(cuts, found, self._history(evaluate), round.watermark_before_us)
+        self._begin_later()
         for twig, rows in rolled:
             for seat in self._by_slot[twig.slot]:
                 if not seat.is_barred:
@@ -211,10 +212,19 @@ class Rings:
         self.barred.update(self._groves.faults)
         return logged()
 
-    def _history(self, evaluate: Evaluate) -> Iterator[tuple[Cuts, PaneRows]]:
+    def _history(self, evaluate: Evaluate) -> Iterator[tuple[Cuts, PaneRows, int]]:
         """The rounds of the log, read as they are asked for."""
         for entry, table in self._log.replay():
-            yield entry.cuts, PaneRows(entry.cuts, table, self.keys, evaluate)
+            assert entry.newest_us is not None, "a round with panes has rows"
+            yield entry.cuts, PaneRows(entry.cuts, table, self.keys, evaluate), entry.newest_us
+
+    def _begin_later(self) -> None:
+        """Queries whose sketches the log does not hold whole answer windows that begin after what it lacks."""
+        for query_id, since in self._groves.since.items():
+            self._since[query_id] = max(self._since[query_id], since)
+            plan = self._seating.ring_of[query_id]
+            self._seats[plan.slot, plan.grain_us].members = None
+        self._groves.since.clear()
 
     def close(self, watermark_us: int | None) -> list[Closed]:
         """Close what the watermark has passed; the rings that answered something."""

@@ -22,7 +22,7 @@ from headrace.families.windows.ring import Answers, Windows
 from headrace.families.windows.sketches.bundles import Bundle
 from headrace.families.windows.sketches.grove import Grove
 from headrace.families.windows.sketches.hll_kernels import Ints, Ints32
-from headrace.families.windows.sketches.kinds import EXACT, Limits, is_sketched, read
+from headrace.families.windows.sketches.kinds import Limits, is_sketched, read
 from headrace.families.windows.sketches.shipping import Picked, Shipped, Unpacking
 from headrace.families.windows.weave.edges import Shape
 from headrace.sql.tree import Aggregate
@@ -30,6 +30,7 @@ from headrace.values import Window
 
 Values = NDArray[Any]
 CODES_MIN = 100_000
+MEMORY_ROUNDS = 8
 
 
 class Rows(Protocol):
@@ -51,7 +52,8 @@ class Sitting(Protocol):
     def programs(self) -> tuple[Program, ...]: ...
 
 
-History = Iterator[tuple[Cuts, Rows]]
+History = Iterator[tuple[Cuts, Rows, int]]
+"""Earlier rounds: what was aggregated, their panes, and the time of their newest row."""
 GroveKey = tuple[Slot, Measure]
 
 
@@ -63,7 +65,7 @@ class _Kept:
     unpacking: Unpacking
     members: dict[int, Shape] = field(default_factory=dict)
     is_barred: bool = False
-    codes: int = CODES_MIN
+    codes_max: int = CODES_MIN
 
 
 def limits_of(config: Config) -> Limits:
@@ -77,13 +79,17 @@ class Groves:
         self._config, self._limits = config, limits_of(config)
         self._planner = ThreadPoolExecutor(1, "headrace-weave")
         self._kept: dict[GroveKey, _Kept] = {}
+        self._asked: dict[int, Share] = {}
+        self._rounds = 0
         self.faults: dict[int, str] = {}
+        self.since: dict[int, int] = {}
         self.nbytes = 0
 
     # -- who asks -----------------------------------------------------------------------------------
 
     def join(self, query_id: int, asked: Share) -> None:
         for measure in (m for m in asked.measures if m.is_sketch):
+            self._asked[query_id] = asked
             kept = self._kept.get((asked.slot, measure))
             if kept is None:
                 kept = _Kept(Grove(measure.kind, self._planner), Unpacking(measure))
@@ -92,12 +98,13 @@ class Groves:
             kept.grove.join(shape_of(asked.window))
 
     def leave(self, query_id: int) -> None:
-        for key, kept in list(self._kept.items()):
-            shape = kept.members.pop(query_id, None)
-            if shape is not None:
-                kept.grove.leave(shape)
-                if not kept.members:
-                    del self._kept[key]
+        asked = self._asked.pop(query_id, None)
+        for measure in () if asked is None else (m for m in asked.measures if m.is_sketch):
+            assert asked is not None
+            kept = self._kept[asked.slot, measure]
+            kept.grove.leave(kept.members.pop(query_id))
+            if not kept.members:
+                del self._kept[asked.slot, measure]
 
     def forget(self, slot: Slot) -> None:
         """The groups of this slot are numbered anew."""
@@ -113,8 +120,14 @@ class Groves:
             return
         self._grow(history, watermark_us)
         for (slot, measure), kept in self._kept.items():
-            shipped = None if kept.is_barred else self._unpack(slot, measure, kept, cuts, rows)
-            if shipped is not None:
+            if kept.is_barred:
+                continue
+            shipped = _unpack(slot, measure, kept, cuts, rows)
+            if shipped is not None and shipped.is_partial:
+                kept.is_barred = True
+                reason = self._too_many(measure, "more", "pane")
+                self.faults.update(dict.fromkeys(kept.members, reason))
+            elif shipped is not None:
                 kept.grove.add(shipped.times, shipped.bundles)
         self._check_memory()
 
@@ -134,39 +147,29 @@ class Groves:
                 missing.append((key, kept, keepers if not is_new else [None], {}))
         if not missing:
             return
-        for cuts, rows in history:
+        for cuts, rows, newest_us in history:
             for (slot, measure), kept, keepers, panes in missing:
-                shipped = None if kept.is_barred else self._unpack(slot, measure, kept, cuts, rows)
-                if shipped is not None:
+                shipped = _unpack(slot, measure, kept, cuts, rows)
+                if shipped is not None and shipped.is_partial:  # too many values then: windows must begin later
+                    self.since.update(dict.fromkeys(kept.members, newest_us + 1))
+                elif shipped is not None:
                     _sort_out(shipped, kept.grove, panes, is_new=keepers == [None])
         for _, kept, keepers, panes in missing:
             kept.grove.feed(kept.grove.keepers if keepers == [None] else keepers, panes)
 
-    def _unpack(self, slot: Slot, measure: Measure, kept: _Kept, cuts: Cuts, rows: Rows) -> Shipped | None:
-        """The slot's panes, if these cuts have them; a group with too many values bars all who ask."""
-        if measure not in cuts.measures:
-            return None
-        picked = rows.pick(slot)
-        if picked is None:
-            return None
-        shipped = kept.unpacking.unpack(cuts, picked)
-        if measure.kind in EXACT and shipped.largest > self._limits.of(measure.kind):
-            kept.is_barred = True
-            reason = self._too_many(measure, f"more than {self._limits.of(measure.kind):,}", "pane")
-            self.faults.update(dict.fromkeys(kept.members, reason))
-            return None
-        return shipped
-
     def _too_many(self, measure: Measure, size: str, where: str) -> str:
         limit, name = self._limits.of(measure.kind), Limits.name(measure.kind)
-        instead = "approx_count_distinct" if measure.kind == "distinct" else "percentile_approx"
+        others = {"distinct": "approx_count_distinct", "values": "percentile_approx", "points": "less accuracy"}
         return (
-            f"{name.removesuffix('_max').upper()}: a group has {size} values in one {where}, and {name} = {limit:,}; "
-            f"use {instead}, a shorter range or more groups, or raise the limit"
+            f"{name.removesuffix('_max').upper()}: a group has {size} values in one {where} than {name} = {limit:,}; "
+            f"use {others[measure.kind]}, a shorter range or more groups, or raise the limit"
         )
 
     def _check_memory(self) -> None:
-        """Past the limit, those who ask for the largest grove are taken out."""
+        """Past the limit, those who ask for the largest grove are taken out; looked at every few rounds."""
+        self._rounds += 1
+        if self._rounds % MEMORY_ROUNDS != 1:
+            return
         sizes = {key: kept.grove.nbytes for key, kept in self._kept.items() if not kept.is_barred}
         self.nbytes = sum(sizes.values())
         limit = self._config.sketch_bytes_max
@@ -231,7 +234,7 @@ class Groves:
             return
         largest = int(bundle.sizes(groups).max(initial=0))
         if largest > self._limits.of(measure.kind):
-            reason = self._too_many(measure, f"{largest:,}", "window")
+            reason = self._too_many(measure, f"{largest:,}, more", "window")
             self.faults.update((query_id, reason) for query_id, own in kept.members.items() if own == shape)
 
     def tidy(self) -> None:
@@ -240,14 +243,21 @@ class Groves:
             if kept.is_barred or kept.grove.is_new:
                 continue
             kept.grove.forget()
-            codes = kept.unpacking.codes
-            if codes is not None and len(codes) > kept.codes:
-                kept.grove.is_new, kept.unpacking.codes = True, None
-                kept.codes = max(CODES_MIN, 4 * self._config.distinct_values_max)
+            codes = 0 if kept.unpacking.codes is None else len(kept.unpacking.codes)
+            if not kept.codes_max:  # they have just been given anew
+                kept.codes_max = max(CODES_MIN, 2 * codes)
+            elif codes > kept.codes_max:
+                kept.grove.is_new, kept.unpacking.codes, kept.codes_max = True, None, 0
 
 
 def shape_of(window: Window) -> Shape:
     return Shape(window.range_us, window.slide_us, window.offset_us)
+
+
+def _unpack(slot: Slot, measure: Measure, kept: _Kept, cuts: Cuts, rows: Rows) -> Shipped | None:
+    """The slot's panes, if these cuts have them."""
+    picked = rows.pick(slot) if measure in cuts.measures else None
+    return None if picked is None else kept.unpacking.unpack(cuts, picked)
 
 
 def _sort_out(shipped: Shipped, grove: Grove, panes: dict[int, list[Bundle]], is_new: bool) -> None:

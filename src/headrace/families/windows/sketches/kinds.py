@@ -24,7 +24,6 @@ from headrace.sql.tree import Aggregate, Expr, Literal
 from headrace.values import Type
 
 KINDS = ("hll", "points", "values", "distinct")
-EXACT = ("values", "distinct")
 OPS = ("approx_count_distinct", "percentile_approx", "percentile", "median", "mode")
 RSD = 0.05
 ACCURACY = 10_000
@@ -109,13 +108,18 @@ def part_sql(function: str, arg: str, limits: Limits) -> str | None:
         case "hll":
             return f"hll_sketch_agg({arg}, {parameter})"
         case "set":
-            return f"slice(collect_set({arg}), 1, {limits.distinct + 1})"
+            return _unless_too_many(f"size(collect_set({arg}))", limits.distinct, f"collect_set({arg})")
         case "list":
-            return f"slice(sort_array(collect_list({arg})), 1, {limits.values + 1})"
+            return _unless_too_many(f"count({arg})", limits.values, f"sort_array(collect_list({arg}))")
         case "thin":
             return _thinned(arg, int(parameter))
         case _:
             return None
+
+
+def _unless_too_many(size: str, limit: int, values: str) -> str:
+    """All values, or null: a part of them could later be taken for all, under another limit."""
+    return f"IF({size} > {limit}, NULL, {values})"
 
 
 def _thinned(arg: str, most: int) -> str:

@@ -32,11 +32,11 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """Bundles by pane, and the most values that a group of a cell came with."""
+    """Bundles by pane.  `is_partial`: some cell had more values than its limit, and came without."""
 
     times: Ints
     bundles: tuple[Bundle, ...]
-    largest: int = 0
+    is_partial: bool = False
 
 
 class Unpacking:
@@ -54,17 +54,17 @@ class Unpacking:
             picked.table.column(names[part]).take(pa.array(picked.rows)).combine_chunks()
             for part in parts_of(self._measure)
         ]
+        if columns[0].null_count:
+            return Shipped(picked.pane_us[:0], (), is_partial=True)
         times, pane_of, groups, lines = _places(picked)
-        largest = 0
         made: Registers | Points
         if self._measure.kind == "hll":
             made = self._registers(columns[0], groups, lines)
         else:
             lengths = pc.list_value_length(columns[0]).to_numpy(zero_copy_only=False).astype(np.int64)
-            largest = int(lengths.max())
             made = self._points(columns, np.append(0, np.cumsum(lengths)), groups, lines)
         edges = np.searchsorted(pane_of, np.arange(times.size + 1))
-        return Shipped(times, tuple(_slice(made, a, b) for a, b in pairwise(edges.tolist())), largest)
+        return Shipped(times, tuple(_slice(made, a, b) for a, b in pairwise(edges.tolist())))
 
     def _registers(self, column: pa.Array, groups: Ints32, lines: Ints) -> Registers:
         (precision,) = self._measure.params
