@@ -41,7 +41,7 @@ WINDOWS = {
     ],
 }
 ASKED = {
-    "approx_count_distinct(qty)": "distinct", "percentile_approx(price, 0.9, 100)": "points",
+    "approx_count_distinct(qty)": "sizes", "percentile_approx(price, 0.9, 100)": "points",
     "approx_count_distinct(price)": "prices",
 }
 
