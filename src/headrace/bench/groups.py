@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 SEED = 11
 START_US = 1_700_000_040 * US_PER_S  # a whole minute
-SECONDS_PER_FILE = 20
+SECONDS_PER_FILE = 30
 NEW_SHARE = 0.015
 SCHEMA = "account BIGINT, amount DOUBLE, items INT, ts TIMESTAMP"
 WARM_ROUNDS = 6
@@ -59,7 +59,7 @@ class Size:
         return self.groups // 2
 
 
-SIZES = {True: Size(100_000, 16), False: Size(1_000_000, 45)}
+SIZES = {True: Size(100_000, 16), False: Size(1_000_000, 52)}
 
 
 def queries() -> dict[str, str]:
