@@ -50,7 +50,8 @@ class Answering:
     ) -> Iterator[tuple[list[Block], int]]:
         """Blocks of answers and their number, ROWS_MAX rows or little more at a time.
 
-        Queries whose expressions fail go to `faults`; those that are there already are left out."""
+        Queries whose expressions fail go to `faults`; those that are there already are left out.  What a query
+        answered in an earlier piece of the round stays: it is right."""
         table = _RingTable(closed, keys, self._lines)
         due = _due(closed)
         if faults:
