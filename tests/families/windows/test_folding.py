@@ -19,16 +19,18 @@ from hypothesis import strategies as st
 from headrace.config import Config
 from headrace.families.windows import fold_plan
 from headrace.families.windows.aggregate import PANE, SET, key_name
+from headrace.families.windows.cells import cell
 from headrace.families.windows.columns import part_names
 from headrace.families.windows.fold_plan import FoldPlan, Step, steps_for
-from headrace.families.windows.folding import can_fold, fold
+from headrace.families.windows.folding import can_fold, common_groupings, fold, project
 from headrace.families.windows.measures import ROWS, Measure
 from headrace.families.windows.panes import PaneRound
 from headrace.families.windows.plan import Cut, Cuts
 from headrace.runtime.ledger import FileMark
-from headrace.sql.tree import Column
-from headrace.values import BIGINT, DOUBLE, STRING
-from tests.families.windows.logged import Answer, Logged, Row, by_end, expected, near, panes_of, part_of
+from headrace.sql.bind import bind
+from headrace.sql.tree import Column, Expr
+from headrace.values import BIGINT, DOUBLE, INT, STRING, Relation
+from tests.families.windows.logged import FIELDS, Answer, Logged, Row, by_end, expected, near, panes_of, part_of
 
 S = 1_000_000
 DAY = 86_400 * S
@@ -37,6 +39,7 @@ MEASURES = (
     ROWS, Measure("count", X), Measure("sum_float", X), Measure("moments", X), Measure("min_float", X),
     Measure("max_float", X), Measure("sum_int", N), Measure("min_int", N), Measure("max_int", N),
 )
+RELATION = Relation("s", "none:", FIELDS, "ts")
 CUTS = Cuts(10, (Cut((K, N), ()), Cut((K,), ())), MEASURES)
 
 VALUES = st.one_of(st.none(), st.floats(-1e6, 1e6))
@@ -99,6 +102,64 @@ def test_a_part_it_does_not_know_is_not_folded() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fold_plan, "can_fold", lambda cuts: False)
         assert plan.next(entries, 2_000 * S) is None
+
+
+def where_of(text: str) -> Expr:
+    sql = f"SELECT count(*) AS c FROM s WHERE {text} GROUP BY k, window(ts, '1 second')"
+    found = bind(sql, {"s": RELATION}, name="q", config=Config()).where
+    assert found is not None
+    return found
+
+
+POSITIVE, FACT = where_of("n > 0"), where_of("k = 'a'")
+
+
+@settings(max_examples=40, deadline=None)
+@given(ROWS_OF, st.booleans())
+def test_what_two_groupings_have_in_common(rows: list[Row], shared: bool) -> None:
+    left = Cuts(10, (Cut((K,), (POSITIVE, FACT)),), MEASURES[:5])
+    right = Cuts(10, (Cut((K,), (POSITIVE,) if shared else ()),), MEASURES[::2])
+    common = common_groupings(left, right)
+    assert common is not None
+    assert common.cuts == (Cut((K,), (POSITIVE, FACT) if shared else (FACT,)),), "what follows from keys stays"
+    assert set(common.measures) == set(MEASURES[:5]) & set(MEASURES[::2])
+    whole = fold(common, 10, [panes_of(common, rows)])
+    for given_cuts in (left, right):
+        ours = fold(common, 10, [project(panes_of(given_cuts, rows), given_cuts, common)])
+        assert ours.schema.names == whole.schema.names and sorted_rows(ours) == sorted_rows(whole)
+
+
+def sorted_rows(table: pa.Table) -> list[str]:
+    """As text, doubles to twelve digits (-0.0 is 0)."""
+    return sorted(str({n: float(f"{v + 0.0:.9e}") if isinstance(v, float) else v for n, v in row.items()})
+                  for row in table.to_pylist())
+
+
+def test_other_keys_have_nothing_in_common() -> None:
+    assert common_groupings(Cuts(10, (Cut((K,), ()),), MEASURES), Cuts(10, (Cut((N,), ()),), MEASURES)) is None
+    assert common_groupings(CUTS, Cuts(10, (Cut((K,), ()),), MEASURES)) is None
+
+
+def test_queries_that_come_and_go_do_not_break_the_log_into_pieces(tmp_path: Path) -> None:
+    """A query for a few rounds, again and again: what nobody needs any more is folded away."""
+    run = Logged(tmp_path, Config())
+    run.add(1, QUERIES[1].format("window(ts, '2 seconds')"))
+    run.add(2, QUERIES[1].format("window(ts, '2 hours', '10 minutes')"))
+    r, now = Random(2), 1_700_000_000 * S
+    for number in range(300):
+        now += 20 * S
+        if number % 4 == 0:
+            run.add(100 + number, QUERIES[0].format("window(ts, '6 seconds')"))
+        if number % 4 == 2:
+            run.drop(98 + number)
+        run.round([Row(now - r.randrange(9 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-9, 9)) for _ in range(6)])
+    log = run.rings.log
+    folded = [e for e in log.rounds if e.is_folded]
+    assert len({e.cuts.measures for e in log.rounds if not e.is_folded}) > 1, "groupings change all the time"
+    assert len(folded) < 20 and all(e.cuts.pane_us == 600 * S for e in folded)
+    run.open()
+    run.round([Row(now + 7200 * S, "a", 1, 1.0)])
+    assert [a[0] for a in run.answers[2] if a[1] == "a"] == sorted({a[0] for a in run.answers[2]})
 
 
 # -- what is folded when ------------------------------------------------------------------------------------
@@ -252,6 +313,29 @@ def play(run: Logged, events: list[Event], r: Random) -> None:
                 run.round(rows)
 
 
+def test_who_came_later_misses_nothing_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds that have what it needs are not folded with rounds that have not."""
+    monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 2)
+    runs = [Logged(tmp_path / name, Config()) for name in "ab"]
+    for run in runs:
+        run.add(1, QUERIES[1].format(WINDOWS[0]))
+        run.add(2, QUERIES[1].format(WINDOWS[3]))
+        r, now = Random(8), 1_700_000_000 * S
+        for number in range(90):
+            now += 5 * S
+            if number == 40:
+                run.add(3, QUERIES[0].format(WINDOWS[3]))
+            run.round([Row(now - r.randrange(5 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-1, 1))
+                       for _ in range(9)])
+            if number % 3 == 1:
+                run.open()
+        monkeypatch.setattr(FoldPlan, "next", lambda *_: None)
+    folded, whole = (by_end(run.answers) for run in runs)
+    assert len(whole[3]) > 8
+    for query_id, rows in whole.items():
+        assert len(folded[query_id]) == len(rows) and all(map(near, folded[query_id], rows))
+
+
 def test_without_a_fold_a_restart_changes_no_bit(tmp_path: Path) -> None:
     runs = [Logged(tmp_path / name, Config()) for name in "ab"]
     for run in runs:
@@ -362,3 +446,19 @@ def test_answers_over_a_folded_log_are_those_of_all_rows(tmp_path: Path, monkeyp
 def values_of(rows: list[Row]) -> Answer:
     xs = [r.x for r in rows if r.x is not None]
     return len(rows), sum(r.n for r in rows), math.fsum(xs) / len(xs), min(xs)
+
+
+def test_cells_are_folded_to_the_edges_in_common() -> None:
+    key = cell(Column("x", INT))
+    left, right = (Cuts(10, (Cut((key,), ()),), (ROWS,), ((key, edges),)) for edges in ((1, 3, 5), (3, 4, 5)))
+    common = common_groupings(left, right)
+    assert common is not None and common.edges == ((key, (3, 5)),)
+    values = [None, 0, 1, 2, 3, 4, 5, 6]
+    tables = []
+    for cuts in (left, right):
+        ranks = [None if v is None else sum(e <= v for e in cuts.edges_of(key)) for v in values]
+        rows = {PANE: pa.array([0] * len(values), pa.int64()), key_name(0): pa.array(ranks, pa.int32()),
+                "m0": pa.array([1] * len(values), pa.int64())}  # fmt: skip
+        tables.append(project(pa.table(rows), cuts, common))
+    found = fold(common, 10, tables).to_pylist()
+    assert {row[key_name(0)]: row["m0"] for row in found} == {None: 2, 0: 6, 1: 4, 2: 4}

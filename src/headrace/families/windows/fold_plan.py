@@ -14,11 +14,11 @@ spans more than an eighth of its step: so much longer than needed may its oldest
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.families.windows.folding import can_fold, same_groupings
+from headrace.families.windows.folding import can_fold, common_groupings
 from headrace.families.windows.plan import Cuts
 from headrace.runtime.ledger import FileMark
 
@@ -59,11 +59,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """Entries `start:stop` of the log, to become one with panes of `width_us`."""
+    """Entries `start:stop` of the log, to become one of these cuts, with panes of `width_us`."""
 
     start: int
     stop: int
     width_us: int
+    cuts: Cuts
 
 
 def steps_for(needs: Iterable[Need]) -> list[Step]:
@@ -83,8 +84,13 @@ def steps_for(needs: Iterable[Need]) -> list[Step]:
 class FoldPlan:
     """What to fold, for these windows and limits."""
 
-    def __init__(self, needs: Iterable[Need], history_us: int, rounds_max: int, bytes_max: int) -> None:
+    def __init__(
+        self, needs: Iterable[Need], history_us: int, rounds_max: int, bytes_max: int,
+        served: Callable[[Cuts], frozenset[int]] = lambda cuts: frozenset(),
+    ) -> None:
+        """`served`: for whom rounds of these cuts hold all they need, whatever the width of their panes."""
         self._needs = frozenset(needs)
+        self._served = served
         self._history_us = history_us
         self._rounds_max = rounds_max
         self._bytes_max = bytes_max
@@ -115,10 +121,23 @@ class FoldPlan:
         width = entries[fresh].cuts.pane_us
         return self._from(entries, fresh, stop, step or Step(0, width), watermark_us)
 
-    def is_good(self, entries: Iterable[Entry], width_us: int, watermark_us: int) -> bool:
-        """Whether a fold is still one for the windows of now."""
-        steps = [self.step(e, watermark_us) for e in entries if e.rows]
-        return all(s is None or s.width_us % width_us == 0 for s in steps)
+    def is_good(self, entries: Iterable[Entry], cuts: Cuts, watermark_us: int) -> bool:
+        """Whether entries folded so still serve all whom they serve now."""
+        filled = [e for e in entries if e.rows]
+        steps = [self.step(e, watermark_us) for e in filled]
+        return all(s is None or s.width_us % cuts.pane_us == 0 for s in steps) and \
+            all(self._serve_alike(e.cuts, cuts) for e in filled)
+
+    def _serve_alike(self, left: Cuts, right: Cuts) -> bool:
+        return left is right or left == right or self._served(left) == self._served(right)
+
+    def _together(self, cuts: Cuts, entry: Entry) -> Cuts | None:
+        """What both can tell, if nobody whom either serves would miss anything."""
+        if not entry.rows:
+            return cuts
+        both = common_groupings(cuts, entry.cuts)
+        alike = both is not None and self._serve_alike(both, cuts) and self._serve_alike(both, entry.cuts)
+        return both if alike else None
 
     def _due(self, entries: Sequence[Entry], fresh: int, watermark_us: int) -> int:
         """The end of the rounds from `fresh` on that are to be folded now."""
@@ -149,31 +168,33 @@ class FoldPlan:
         """Entries from `start` on that fold alike, and the neighbours before them."""
         if entries[start].rows and not can_fold(entries[start].cuts):
             return None
-        stop, size = start, 0
-        while stop < limit and self._is_like(entries[start], entries[stop], step, watermark_us) and (
-            stop == start or (size + entries[stop].mark.size <= self._bytes_max
-                              and self._spans(entries[start], entries[stop], step))
-        ):
-            size += entries[stop].mark.size
-            stop += 1
-        while start > 0 and self._may_join(entries[start - 1], entries[start], entries[stop - 1], step, size):
+        cuts, stop, size = entries[start].cuts, start + 1, entries[start].mark.size
+        while stop < limit and self._is_like(entries[start], entries[stop], step, size, watermark_us):
+            both = self._together(cuts, entries[stop])
+            if both is None:
+                break
+            cuts, size, stop = both, size + entries[stop].mark.size, stop + 1
+        while start > 0 and self._may_join(entries[start - 1], entries[stop - 1], step, size):
+            both = self._together(cuts, entries[start - 1])
+            if both is None:
+                break
             start -= 1
-            size += entries[start].mark.size
-        return Fold(start, stop, step.width_us)
+            cuts, size = both, size + entries[start].mark.size
+        return Fold(start, stop, step.width_us, cuts)
 
-    def _is_like(self, first: Entry, entry: Entry, step: Step, watermark_us: int) -> bool:
-        if not entry.rows:
-            return True
+    def _is_like(self, first: Entry, entry: Entry, step: Step, size: int, watermark_us: int) -> bool:
+        """Whether an entry becomes as wide as the first, and there is room for it."""
+        if size + entry.mark.size > self._bytes_max or not self._spans(first, entry, step):
+            return False
         own = self.step(entry, watermark_us) or Step(0, entry.cuts.pane_us)
-        return own.width_us == step.width_us and same_groupings(first.cuts, entry.cuts)
+        return not entry.rows or (own.width_us == step.width_us and can_fold(entry.cuts))
 
-    def _may_join(self, older: Entry, first: Entry, last: Entry, step: Step, size: int) -> bool:
+    def _may_join(self, older: Entry, last: Entry, step: Step, size: int) -> bool:
         """Whether an older folded entry, which has its width already, goes along."""
         return (
             older.mark.size <= size
             and older.mark.size + size <= self._bytes_max
             and older.cuts.pane_us == step.width_us
-            and same_groupings(older.cuts, first.cuts)
             and self._spans(older, last, step)
         )
 

@@ -15,15 +15,19 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.families.windows.aggregate import PANE
+from headrace.families.windows.aggregate import PANE, grouping, key_name, word_names
+from headrace.families.windows.bands import LEAST
+from headrace.families.windows.cells import is_cell
 from headrace.families.windows.codes import Pairs, codes_for
 from headrace.families.windows.columns import Part, float_identity, int_identity, part_names, parts_of
 from headrace.families.windows.fold_kernels import join_columns, roll_up
 from headrace.families.windows.groups import to_raw
-from headrace.families.windows.plan import Cuts
+from headrace.families.windows.plan import Cut, Cuts
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N
+from headrace.sql.tree import Expr
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,6 +42,53 @@ def can_fold(cuts: Cuts) -> bool:
 def same_groupings(left: Cuts, right: Cuts) -> bool:
     """Whether rows of both have the same columns, whatever the width of their panes."""
     return left is right or replace(left, pane_us=right.pane_us) == right
+
+
+def common_groupings(left: Cuts, right: Cuts) -> Cuts | None:
+    """What rows of both can tell: predicates and measures that both have, and all that follows from the keys.
+
+    None if they are grouped by different keys.  The width is that of `left`."""
+    if same_groupings(left, right):
+        return left
+    if len(left.cuts) != 1 or len(right.cuts) != 1:
+        return None
+    mine, other = grouping(left.cuts[0]), grouping(right.cuts[0])
+    if mine.keys != other.keys:
+        return None
+    facts = dict.fromkeys((*mine.facts, *other.facts))
+    named = {*left.cuts[0].keys, *right.cuts[0].keys}
+    asked = {*left.cuts[0].predicates, *right.cuts[0].predicates}
+    keys = (*mine.keys, *(f for f in facts if f in named))
+    predicates = (*(p for p in mine.predicates if p in other.predicates), *(f for f in facts if f in asked))
+    edges = tuple((cell, tuple(e for e in own if e in set(right.edges_of(cell)))) for cell, own in left.edges)
+    measures = tuple(m for m in left.measures if m in right.measures)
+    return Cuts(left.pane_us, (Cut(keys, predicates),), measures, edges)
+
+
+def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
+    """Rows of the given cuts as those of what they have in common with others."""
+    if same_groupings(given, wanted):
+        return table.replace_schema_metadata(None)
+    mine, words = grouping(given.cuts[0]), [table.column(w).to_numpy() for w in word_names(given, 0)]
+    columns = {PANE: table.column(PANE)}
+    columns |= {key_name(i): _key(key, table.column(key_name(i)), given, wanted) for i, key in enumerate(mine.keys)}
+    own = grouping(wanted.cuts[0])
+    made = [np.zeros(table.num_rows, np.int64) for _ in range(own.words)]
+    for predicate in own.predicates:
+        (word, bit), (place, to) = mine.place(predicate), own.place(predicate)
+        made[place] |= ((words[word] >> bit) & 1) << to
+    columns |= {name: pa.array(word) for name, word in zip(word_names(wanted, 0), made, strict=True)}
+    names = part_names(given.measures)
+    columns |= {name: table.column(names[part]) for part, name in part_names(wanted.measures).items()}
+    return pa.table(columns)
+
+
+def _key(key: Expr, column: pa.ChunkedArray, given: Cuts, wanted: Cuts) -> pa.ChunkedArray:
+    """A key as it is; of a cell, the rank among the edges that are left."""
+    if not is_cell(key):
+        return column
+    ranks = np.searchsorted(wanted.edges_of(key), [LEAST, *given.edges_of(key)], side="right")
+    return pc.take(pa.array(ranks.astype(np.int32)), column)
 
 
 def fold(cuts: Cuts, pane_us: int, tables: Sequence[pa.Table]) -> pa.Table:

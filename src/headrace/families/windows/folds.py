@@ -16,7 +16,7 @@ from itertools import count
 
 from headrace.disk import Disk
 from headrace.families.windows.fold_plan import Fold, FoldPlan
-from headrace.families.windows.folding import fold
+from headrace.families.windows.folding import fold, project
 from headrace.families.windows.panes import PaneLog, PaneRound
 
 WAIT_BYTES = 32 << 20  # a round waits for a fold of so much; a larger one may take until a later round
@@ -26,7 +26,6 @@ _numbers = count()  # of all folds of the process: a file that nobody took over 
 @dataclass(frozen=True, slots=True)
 class _Task:
     entries: Sequence[PaneRound]
-    width_us: int
     future: Future[PaneRound]
 
     @property
@@ -53,7 +52,7 @@ class Folds:
         due = plan.next(self._log.rounds, watermark_us)
         if due is not None:
             entries = self._log.rounds[due.start : due.stop]
-            self._task = _Task(entries, due.width_us, self._worker.submit(self._fold, entries, due))
+            self._task = _Task(entries, self._worker.submit(self._fold, entries, due))
 
     def end(self, plan: FoldPlan, watermark_us: int | None) -> None:
         """Take over what is done; wait for it if it is small, and in the first round, which may be the only one."""
@@ -69,9 +68,9 @@ class Folds:
                 self._disk.remove(task.future.result().mark.path)
             return
         made = task.future.result()
-        if plan.is_good(task.entries, task.width_us, watermark_us):
+        if plan.is_good(task.entries, made.cuts, watermark_us):
             rounds[start : start + len(task.entries)] = [made]
-        else:  # queries came that need finer panes
+        else:  # queries came that need finer panes, or what these have not in common
             self._disk.remove(made.mark.path)
 
     def rest(self) -> None:
@@ -80,12 +79,12 @@ class Folds:
 
     def _fold(self, entries: Sequence[PaneRound], due: Fold) -> PaneRound:
         filled = [e for e in entries if e.rows]
-        cuts = (filled or entries)[0].cuts
-        tables = [self._log.read(e) for e in filled or entries[:1]]
-        table = fold(cuts, due.width_us, tables) if filled else tables[0].slice(0, 0)
-        last = entries[-1]
+        last, cuts = entries[-1], replace(due.cuts, pane_us=due.width_us)
+        if filled:
+            table = fold(cuts, due.width_us, [project(self._log.read(e), e.cuts, cuts) for e in filled])
+        else:
+            cuts, table = entries[0].cuts, self._log.read(entries[0])
         path = f"{self._folder}/{last.round_id:012d}-{next(_numbers)}.arrow"
-        cuts = replace(cuts, pane_us=due.width_us) if filled else cuts
         return self._log.write(path, last.round_id, entries[0].newest_before_us, last.newest_us, cuts, table)
 
     def _remove_leftovers(self) -> None:

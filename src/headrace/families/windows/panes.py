@@ -20,8 +20,9 @@ from functools import lru_cache
 import pyarrow as pa
 
 from headrace.disk import Disk
+from headrace.families.windows.bands import Band
 from headrace.families.windows.measures import Measure
-from headrace.families.windows.plan import Cut, Cuts, Share
+from headrace.families.windows.plan import Cut, Cuts, Share, Slot
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.codec import decode_expr, encode_expr
 from headrace.sql.tree import Expr
@@ -148,12 +149,26 @@ class PaneLog:
 @lru_cache(maxsize=100_000)
 def holds(cuts: Cuts, share: Share) -> bool:
     """Whether rounds of these cuts have all the query needs."""
+    return _serves(cuts, share.slot, share.measures, share.bands) and share.window.grain_us % cuts.pane_us == 0
+
+
+def _serves(cuts: Cuts, slot: Slot, measures: tuple[Measure, ...], bands: tuple[Band, ...]) -> bool:
     return (
-        cuts.find(share.slot) is not None
-        and set(share.measures) <= set(cuts.measures)
-        and share.window.grain_us % cuts.pane_us == 0
-        and all(_edges(cuts, c) >= set(b.edges()) for c, b in zip(share.slot.cells, share.bands, strict=True))
+        cuts.find(slot) is not None
+        and set(measures) <= set(cuts.measures)
+        and all(_edges(cuts, c) >= set(b.edges()) for c, b in zip(slot.cells, bands, strict=True))
     )
+
+
+def served_by(shares: Iterable[Share]) -> Callable[[Cuts], frozenset[int]]:
+    """Which of these shares, but for their windows, rounds of some cuts have all they need for."""
+    asked = list(dict.fromkeys((s.slot, s.measures, s.bands) for s in shares))
+
+    @lru_cache(maxsize=1_000)
+    def served(cuts: Cuts) -> frozenset[int]:
+        return frozenset(i for i, needs in enumerate(asked) if _serves(cuts, *needs))
+
+    return served
 
 
 @lru_cache(maxsize=1_000)

@@ -26,7 +26,7 @@ from headrace.families.windows.fold_plan import FoldPlan
 from headrace.families.windows.folds import Folds
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.measures import Arrangement, arrange, places_in
-from headrace.families.windows.panes import PaneLog
+from headrace.families.windows.panes import PaneLog, served_by
 from headrace.families.windows.plan import (
     Choice,
     Cuts,
@@ -312,7 +312,8 @@ class Rings:
             needs = {(s.window.range_us, s.window.grain_us) for s in self._seating.shares.values()}
             config = self._config
             history_us = config.history_ms * US_PER_MS
-            self._fold_plan = FoldPlan(needs, history_us, config.log_rounds_max, config.fold_bytes_max)
+            limits = (config.log_rounds_max, config.fold_bytes_max)
+            self._fold_plan = FoldPlan(needs, history_us, *limits, served_by(self._seating.shares.values()))
         return self._fold_plan
 
     @property
