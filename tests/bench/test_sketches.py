@@ -24,6 +24,6 @@ def test_its_queries_are_different_and_shared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_operator_is_measured(kind: str) -> None:
     told: list[str] = []
-    figures = operators("families", kind, 70, told.append)
+    figures = operators("families", kind, 140, told.append)
     assert [f.name for f in figures] == [f"families_{kind}_{o.replace(' ', '_')}" for o in OPERATORS]
     assert all(f.value > 0 for f in figures) and len(told) == len(OPERATORS)

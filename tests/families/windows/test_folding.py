@@ -61,8 +61,8 @@ def test_folded_rows_are_those_of_wider_panes(rounds: list[list[Row]], width: in
     a, b = ({tuple(row[m] for m in marks): row for row in t.to_pylist()} for t in (folded, whole))
     assert a.keys() == b.keys() and folded.num_rows == whole.num_rows
     for (function, _), name in part_names(CUTS.measures).items():
-        for cell, row in a.items():
-            assert same_part(function, row[name], b[cell][name]), (function, cell)
+        for group, row in a.items():
+            assert same_part(function, row[name], b[group][name]), (function, group)
 
 
 def same_part(function: str, folded: Any, whole: Any) -> bool:

@@ -3,8 +3,9 @@
 A *row* of Weave Share is here the sketch of a pane, and a tree takes it in once; a window merges every fragment of its
 tree between its edges.  The table makes about one run a pane, of two halves, and a window merges the runs it has.
 
-Costs are a second and group, in sketches of a pane that are merged into another.  Registers and thinned points do not
-grow: a fragment is as dear to merge as a pane.  Lists of all values do: k parts with n panes in all take n·log2(k).
+Costs are a second and group, in sketches of a pane that are merged into another.  Registers are as dear to merge in a
+fragment as in a pane.  Sorted values grow with the panes they are of, thinned ones up to a size: k parts that hold n
+panes are merged in n·log2(k).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from headrace.values import US_PER_S
 
 FOREST, TREE, TABLE = "trees", "one tree", "dyadic table"
 SAMPLE = 32  # windows of a shape whose runs are counted
-# Taking in the sketch of a pane, and merging a fragment into an answer (`headrace bench sketches`); points are thinned,
-# to more than a pane has.  Weave Share knows no lists that grow: it is told the same of them, and what comes out is
-# weighed by `_growing`.
+# What Weave Share is told: taking in the sketch of a pane, and merging a fragment into an answer (fitted to what
+# `headrace bench sketches` measures).  It knows nothing of sizes; what comes out is weighed by `trees_cost`.
 WEIGHTS: Mapping[str, Weights] = {
-    "hll": Weights(1.0, 1.0), "points": Weights(1.0, 2.0), "values": Weights(1.0, 2.0), "distinct": Weights(1.0, 2.0),
+    "hll": Weights(1.0, 1.0), "points": Weights(1.0, 5.0), "values": Weights(1.0, 2.0), "distinct": Weights(1.0, 2.0),
 }  # fmt: skip
-GROWING = ("values", "distinct")
+PANES_MAX = {"points": 10.0, "values": math.inf, "distinct": math.inf}  # as many panes a fragment is as large as
+RUN = 4.0  # registers: making a run takes two merges, and as long again to find and keep it
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +69,29 @@ def costs_of(shapes: tuple[Shape, ...], kind: str, density: float = 1.0) -> Cost
 
 def trees_cost(trees: Sequence[Sequence[Shape]], kind: str, rate: float) -> float:
     """Of trees of these windows, with `rate` panes a microsecond."""
-    if kind in GROWING:
-        return sum(_growing(tree, rate) for tree in trees) * US_PER_S
+    if kind in PANES_MAX:
+        return sum(_sorted_cost(tree, rate, PANES_MAX[kind]) for tree in trees) * US_PER_S
     places = [range(a, b) for a, b in pairwise([0, *accumulate(map(len, trees))])]
     return plan_of(places, [s for tree in trees for s in tree], rate, WEIGHTS[kind]).cost * US_PER_S
 
 
-def _growing(shapes: Sequence[Shape], rate: float) -> float:
-    """The panes of each fragment are merged once, the values of a window in each of its answers."""
+def _sorted_cost(shapes: Sequence[Shape], rate: float, panes_max: float) -> float:
+    """The panes of a fragment are merged once, the fragments of a window in each of its answers."""
     edges = edge_rate(shapes).rate
-    answers = sum(rate * s.range_us * _levels(edges * s.range_us) / s.slide_us for s in shapes)
+    size = min(rate / edges, panes_max)
+    answers = sum(edges * s.range_us * size * _levels(edges * s.range_us) / s.slide_us for s in shapes)
     return rate * _levels(rate / edges) + answers
 
 
 def table_cost(shapes: Sequence[Shape], kind: str, density: float) -> float:
-    """Of the table of these windows, where `density` of the panes have rows."""
+    """Of the table of these windows, where `density` of the panes have rows.  Its runs are not thinned."""
     grain = grain_of(shapes)
     rate = density / grain
-    if kind in GROWING:
+    if kind in PANES_MAX:
         answers = sum(rate * s.range_us * _levels(_runs(s, grain)) / s.slide_us for s in shapes)
         return (rate * _levels(max(s.range_us for s in shapes) / grain) + answers) * US_PER_S
     answers = sum(_runs(s, grain) / s.slide_us for s in shapes)
-    return (2 * rate + answers) * WEIGHTS[kind].merge * US_PER_S
+    return (RUN * rate + answers) * WEIGHTS[kind].merge * US_PER_S
 
 
 def _levels(parts: float) -> float:
