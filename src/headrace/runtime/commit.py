@@ -94,7 +94,7 @@ class Commits:
         return RoundStats(
             self._stream, round.id, census.rows, census.late, census.no_time, census.bad, taken.queries,
             outcome.answers, round.watermark_us, watch.total(), outcome.unshared_s, outcome.selectivity,
-            outcome.groupings, outcome.ring_bytes,
+            outcome.groupings, outcome.ring_bytes, outcome.load,
         )
 
     def _sweep(self, newest: Manifest) -> None:

@@ -21,7 +21,7 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.runtime.answers import Block
 from headrace.runtime.ledger import FileMark, Ledger
-from headrace.runtime.statistics import Census, Stopwatch
+from headrace.runtime.statistics import NO_LOAD, Census, Load, Stopwatch
 from headrace.values import Relation
 
 OK, LATE, NO_TIME, BAD = range(4)
@@ -101,6 +101,7 @@ class Outcome:
     selectivity: dict[str, float] = field(default_factory=dict)
     groupings: int = 1
     ring_bytes: int = 0
+    load: Load = NO_LOAD
 
 
 @dataclass(frozen=True, slots=True)

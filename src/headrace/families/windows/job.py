@@ -22,6 +22,7 @@ from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
 from headrace.families.windows.dearest import dearest
+from headrace.families.windows.gauge import Gauge
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
@@ -49,6 +50,7 @@ class WindowsWork:
         self._place = place
         self._rings = Rings(place.disk, place.ledger, place.config)
         self._answering = Answering()
+        self._gauge = Gauge()
 
     def replan(self, queries: Sequence[Registered]) -> None:
         self._rings.seat(queries, self._place.relation)
@@ -83,6 +85,7 @@ class WindowsWork:
             outcome.blocks, outcome.answers = self._answering.finish(closed, self._rings.keys, outcome.faults)
         outcome.files.append(mark)
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
+        outcome.load = self._gauge.load(cuts, self._rings.plans(), self._rings.keys.slots, panes.num_rows, round)
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
 
