@@ -46,18 +46,17 @@ def workload(seating: Seating, united: bool) -> Workload:
 
 def flow_of(history: Sequence[Stats]) -> Flow | None:
     """The next round, if it is like those before; None when none has told enough."""
-    loads = [(s, load_of(s)) for s in history]
-    told = [(s, load) for s, load in loads if load.priced and s["rows"]]
+    told = [(s, load_of(s)) for s in history if s.get("load") and s["rows"]]
     if not told:
         return None
-    stats, newest = told[-1]
-    alike = [(s, o) for s, o in told if (o.pane_us, o.predicates, o.keys) == (newest.pane_us, newest.predicates,
-                                                                               newest.keys)]
+    newest = told[-1][1]
+    cut = (newest.pane_us, newest.predicates, newest.keys)
+    alike = [(s, o) for s, o in told if (o.pane_us, o.predicates, o.keys) == cut]
     rows, cells = median(s["rows"] for s, _ in alike), median(o.cells for _, o in alike)
-    advance = median(s["watermark_us"] - o.before_us for s, o in told)
-    before = stats["watermark_us"]
-    return Flow(rows, before, before + round(advance), cells, newest.pane_us, newest.predicates, newest.keys,
-                newest.groups)
+    steps = [s["watermark_us"] - o.before_us for s, o in told if o.before_us is not None]
+    before = told[-1][0]["watermark_us"] or 0
+    after = before + (round(median(steps)) if steps else ASSUMED.advance_us)
+    return Flow(rows, before, after, cells, *cut, newest.groups)
 
 
 def forecast_of(work: Workload, plain: int, relation: Relation, history: Sequence[Stats]) -> Forecast:

@@ -42,7 +42,9 @@ SECONDS_PER_FILE = 4
 FILES = {True: 9, False: 16}
 WARM_ROUNDS = 3
 RATIO_MAX = 1.5
-SWEEPS = 2_000
+SWEEPS = 500
+SHRINK = 0.02
+LEAST_S = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +185,21 @@ def _forecasts(engine: Engine, case: Case, first: int) -> Trial:
 
 
 def fit(trials: Sequence[Trial]) -> dict[str, float]:
-    """Rates, none negative, that make the squares of the relative errors of each stage least."""
+    """Rates, none negative, that make the squares of the relative errors of each stage least.
+
+    Quantities go together (more queries have more rings, shapes and answers), so what the rounds do not tell apart
+    stays in the proportion of the defaults: `SHRINK` pulls the rates of a stage towards them, scaled alike."""
     lines = [(_quantities(t, s), measured_stages(s["seconds"])) for t in trials for s in t.history[t.first :]]
     found: dict[str, float] = {}
     for stage in dict.fromkeys(r.stage for r in RATES.values()):
         names = [n for n, r in RATES.items() if r.stage == stage]
-        matrix = np.array([[float(q[n].sum()) for n in names] for q, _ in lines])
-        measured = np.array([seconds.get(stage, 0.0) for _, seconds in lines])
-        weight = 1.0 / np.maximum(measured, 1e-3)
-        found.update(zip(names, _least_squares(matrix * weight[:, None], measured * weight), strict=True))
+        prices = np.array([[RATES[n].seconds * float(q[n].sum()) for n in names] for q, _ in lines])
+        measured = np.maximum([seconds.get(stage, 0.0) for _, seconds in lines], LEAST_S)
+        scale = float(np.median(measured / prices.sum(axis=1)))
+        matrix = np.vstack([prices * scale / measured[:, None], np.eye(len(names)) * np.sqrt(SHRINK * len(lines))])
+        wanted = np.append(np.ones(len(lines)), np.full(len(names), np.sqrt(SHRINK * len(lines))))
+        factors = _least_squares(matrix, wanted)
+        found.update({n: RATES[n].seconds * scale * f for n, f in zip(names, factors, strict=True)})
     return found
 
 
@@ -204,15 +212,12 @@ def _quantities(trial: Trial, stats: Stats) -> Quantities:
 
 def _least_squares(matrix: np.ndarray, wanted: np.ndarray) -> list[float]:
     """Least squares without negative factors, a coordinate at a time."""
-    scale = np.maximum(np.abs(matrix).max(axis=0), 1e-300)
-    scaled = matrix / scale
-    gram, target = scaled.T @ scaled, scaled.T @ wanted
+    gram, target = matrix.T @ matrix, matrix.T @ wanted
     factors = np.zeros(matrix.shape[1])
     for _ in range(SWEEPS):
         for i in range(factors.size):
-            if gram[i, i] > 0:
-                factors[i] = max(0.0, factors[i] + (target[i] - gram[i] @ factors) / gram[i, i])
-    return [float(f) for f in factors / scale]
+            factors[i] = max(0.0, factors[i] + (target[i] - gram[i] @ factors) / gram[i, i])
+    return [float(f) for f in factors]
 
 
 def figures_of(trials: Sequence[Trial]) -> list[Figure]:

@@ -32,6 +32,7 @@ class Gauge:
         sizes = count_groups((slot, len(numbered)) for slot, numbered in groups.items())
         before, after = round.watermark_before_us, round.watermark_us
         known = (cells, work.pane_us, work.predicates, work.keys, sizes)
-        if before is None or after is None:  # where the first round begins is not told by a watermark
+        if before is None and after is not None:  # where a first round begins is not told by a watermark
             return Load(before, *known)
-        return Load(before, *known, priced(quantities_of(work, Flow(round.census.rows, before, after, *known))))
+        flow = Flow(round.census.rows, before or 0, after or 0, *known)  # a table has no watermark
+        return Load(before, *known, priced(quantities_of(work, flow)))

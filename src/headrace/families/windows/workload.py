@@ -36,7 +36,8 @@ ENDLESS = 60  # doublings: beyond, rows have cells of their own
 class Flow:
     """One round of a stream, as it was or as it is expected.
 
-    `cells` were left by an aggregate with panes of `pane_us`, this many predicates and these keys."""
+    `cells` were left by an aggregate with panes of `pane_us`, this many predicates and these keys, of `counted_rows`
+    (0: of as many as this round has)."""
 
     rows: float
     before_us: int
@@ -46,6 +47,7 @@ class Flow:
     predicates: int = 0
     keys: tuple[str, ...] = ()
     groups: Mapping[str, int] = field(default_factory=dict)
+    counted_rows: float = 0.0
 
     @property
     def advance_us(self) -> int:
@@ -176,7 +178,8 @@ def cells_of(work: Workload, flow: Flow) -> float:
         bins = max(flow.advance_us / max(work.pane_us, 1), 1.0) * KEY_GROUPS ** len(work.keys) * SPLIT**work.predicates
     else:
         new_keys = sum(k not in flow.keys for k in work.keys) - sum(k not in work.keys for k in flow.keys)
-        bins = _bins(flow.cells, rows) * (flow.pane_us or work.pane_us or 1) / (work.pane_us or flow.pane_us or 1)
+        bins = _bins(flow.cells, flow.counted_rows * work.cuts or rows)
+        bins *= (flow.pane_us or work.pane_us or 1) / (work.pane_us or flow.pane_us or 1)
         bins *= KEY_GROUPS ** float(new_keys) * SPLIT ** float(work.predicates - flow.predicates)
     return _filled(max(bins, 1.0), rows)
 
