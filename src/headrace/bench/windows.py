@@ -185,9 +185,9 @@ def linked(files_in: Path, folder: Path, files: int) -> Path:
     return source
 
 
-def wait_for_rounds(engine: Engine, rounds: int) -> list[RoundStats]:
+def wait_for_rounds(engine: Engine, rounds: int, stream: str = "trades") -> list[RoundStats]:
     """Until so many rounds are committed; a stream that failed says so in `stop`."""
-    while len(found := engine.statistics("trades")) < rounds:
+    while len(found := engine.statistics(stream)) < rounds:
         if not engine.is_running:
             engine.stop()
         time.sleep(0.05)
