@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,13 +87,16 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A workload that has run: its plan, the stats of its rounds, and the first round with that plan."""
+    """A workload that has run: its plan, the stats of its rounds, and the first round with that plan; how long it
+    took to split the cost among the queries, and by how much of the measured total the shares miss it."""
 
     case: Case
     work: Workload
     history: Sequence[Stats]
     forecasts: Sequence[float]
     first: int
+    split_s: float = 0.0
+    split_off: float = 0.0
 
     @property
     def measured(self) -> list[float]:
@@ -165,7 +169,17 @@ class Bench:
                 linked(self._trades(case.rows_per_second), folder, self._files)
                 wait_for_rounds(engine, self._files)
             engine.stop()
-            return _forecasts(engine, case, half if case.grows_by else WARM_ROUNDS)
+            trial = _forecasts(engine, case, half if case.grows_by else WARM_ROUNDS)
+        return _with_split(trial, Engine(folder / "race"))
+
+
+def _with_split(trial: Trial, engine: Engine) -> Trial:
+    """`headrace list --cost`, as another process would ask."""
+    began = perf_counter()
+    (cost,) = engine.costs()
+    took_s = perf_counter() - began
+    off = abs(sum(q.seconds for q in cost.queries) / cost.measured_s - 1)
+    return replace(trial, split_s=took_s, split_off=off)
 
 
 def _forecasts(engine: Engine, case: Case, first: int) -> Trial:
@@ -233,7 +247,12 @@ def figures_of(trials: Sequence[Trial]) -> list[Figure]:
                    note=f"nothing learnt; {'held out of' if trial.case.held_out else 'in'} the fit"),
         ]
     worst = max(median(t.ratios) for t in trials)
-    found.append(Figure("worst_ratio", worst, "×", note=_held(worst)))
+    most = max(trials, key=lambda t: t.work.queries)
+    found += [
+        Figure("worst_ratio", worst, "×", note=_held(worst)),
+        Figure("split_off", max(t.split_off for t in trials), "", note="list --cost: shares against the measured total"),
+        Figure("split_s", most.split_s, "s", note=f"list --cost with {most.work.queries:,} queries"),
+    ]
     fitted = fit([t for t in trials if not t.case.held_out])
     found += [Figure(f"fit_{name}", rate, "s", note=f"{RATES[name].unit}; default {RATES[name].seconds:.3g}")
               for name, rate in fitted.items()]
