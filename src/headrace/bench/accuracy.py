@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ERROR_MAX = 1e-9
+COST_PART, COST_TRIES = 20, 5
 GROUPS = 4
 PANES = 100
 PANE_S = 10
@@ -82,11 +83,13 @@ def run(quick: bool, tell: Tell) -> Report:
             began = perf_counter()
             exact = exact_panes(spark, size)
             exact_s = perf_counter() - began
+            plain_s, split_s = sum_seconds(spark, size)
     finally:
         spark.stop()
     figures = [*figures_of(worst_errors(answers, exact)), Figure("engine_s", engine_s, "s"),
                Figure("exact_s", exact_s, "s", note="the check, in Spark"),
-               Figure("rows_per_s", size.rows / engine_s, "rows/s")]
+               Figure("rows_per_s", size.rows / engine_s, "rows/s"),
+               Figure("split_time", split_s / plain_s, "×", note="Spark's time for hard_split against hard_sum, alone")]
     title = f"{size.rows:,} rows, {sum(map(len, answers.values())):,} answers"
     return Report(title, tuple(figures), None, machine(size.rounds) | {"rows": str(size.rows)})
 
@@ -214,6 +217,21 @@ def _exact(row: Mapping[str, int]) -> Exact:
     squares = (row["high_high"] << 28) + (row["high_low"] << 15) + row["low_low"]
     return Exact(row["rows"], total["mixed"], total["hard"], row["hard_size"], row["n"] * LEVEL_UNIT,
                  squares * LEVEL_UNIT**2)
+
+
+def sum_seconds(spark: SparkSession, size: Size) -> tuple[float, float]:
+    """The time Spark takes for a plain sum and for a split one over some of the rows; the best of a few."""
+    rows = rows_of(spark.range(0, size.rows // COST_PART, 1, 2).withColumnRenamed("id", "value"), size)
+    rows.createOrReplaceTempView("numbers")
+
+    def once(values: str) -> float:
+        began = perf_counter()
+        spark.sql(f"SELECT g, {values} FROM numbers GROUP BY g").toArrow()
+        return perf_counter() - began
+
+    plain, split = "sum(hard)", f"sum({WHOLE}) + sum(hard - {WHOLE})"
+    times = [(once(plain), once(split)) for _ in range(COST_TRIES)]
+    return min(t for t, _ in times), min(t for _, t in times)
 
 
 # -- errors -------------------------------------------------------------------------------------------

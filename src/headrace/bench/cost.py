@@ -250,7 +250,7 @@ def figures_of(trials: Sequence[Trial]) -> list[Figure]:
     most = max(trials, key=lambda t: t.work.queries)
     found += [
         Figure("worst_ratio", worst, "×", note=_held(worst)),
-        Figure("split_off", max(t.split_off for t in trials), "", note="list --cost: shares against the measured total"),
+        Figure("split_off", max(t.split_off for t in trials), "", note="list --cost: shares against the total"),
         Figure("split_s", most.split_s, "s", note=f"list --cost with {most.work.queries:,} queries"),
     ]
     fitted = fit([t for t in trials if not t.case.held_out])
