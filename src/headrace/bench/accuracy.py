@@ -25,8 +25,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from headrace.bench.report import Figure, Report
-from headrace.bench.windows import Tell, machine, wait_for_rounds
+from headrace.bench.report import Figure, Report, machine
+from headrace.bench.windows import Tell, wait_for_rounds
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.runtime.session import make_session
@@ -91,7 +91,7 @@ def run(quick: bool, tell: Tell) -> Report:
                Figure("rows_per_s", size.rows / engine_s, "rows/s"),
                Figure("split_time", split_s / plain_s, "×", note="Spark's time for hard_split against hard_sum, alone")]
     title = f"{size.rows:,} rows, {sum(map(len, answers.values())):,} answers"
-    return Report(title, tuple(figures), None, machine(size.rounds) | {"rows": str(size.rows)})
+    return Report(title, tuple(figures), None, machine(size.rounds, 0) | {"rows": str(size.rows)})
 
 
 # -- rows ---------------------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ import numpy as np
 
 from headrace.bench import market
 from headrace.bench.feed import write_file
-from headrace.bench.report import Figure, Report
-from headrace.bench.windows import Tell, linked, machine, wait_for_rounds
+from headrace.bench.report import Figure, Report, machine
+from headrace.bench.windows import Tell, linked, wait_for_rounds
 from headrace.config import Config
 from headrace.costing import Stats, flow_of, forecast_of, load_of, recent_stats, workload
 from headrace.engine import Engine
@@ -130,7 +130,7 @@ def run(quick: bool, tell: Tell) -> Report:
         spark.stop()
     rounds = sum(len(t.measured) for t in trials)
     title = f"{len(trials)} workloads, {rounds} rounds forecast"
-    return Report(title, tuple(figures_of(trials)), None, machine(files))
+    return Report(title, tuple(figures_of(trials)), None, machine(files, SEED))
 
 
 class Bench:

@@ -9,6 +9,8 @@ A benchmark is a module of this package named in BENCHMARKS, with
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ BENCHMARKS: Mapping[str, str] = {
     "windows": "1,000 and 10,000 window queries against plain Spark running one",
     "cost": "EXPLAIN's estimate of a round against what the round then takes",
     "accuracy": "sums, means and deviations over 10⁹ rows against exact arithmetic",
+    "predicates": "2,000 different predicates against none",
     "weave": "Weave Share's figures: which windows share trees, and what that costs",
 }
 
@@ -48,6 +51,18 @@ class Report:
     def flat(self) -> dict[str, object]:
         """One flat object: figures by name, then what they were measured on."""
         return {**{figure.name: figure.value for figure in self.figures}, **self.about}
+
+
+def machine(files: int, seed: int) -> dict[str, str]:
+    """What figures were measured on."""
+    return {
+        "commit": commit(),
+        "cores": str(os.cpu_count()),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "files": str(files),
+        "seed": str(seed),
+    }
 
 
 def commit() -> str:

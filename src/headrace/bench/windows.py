@@ -16,7 +16,6 @@ rounds are left out, for all alike.
 from __future__ import annotations
 
 import os
-import platform
 import re
 import tempfile
 import time
@@ -33,7 +32,7 @@ import pyarrow as pa
 
 from headrace.bench import market
 from headrace.bench.feed import write_file
-from headrace.bench.report import Figure, Report, commit
+from headrace.bench.report import Figure, Report, machine
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.runtime.session import borrow_session, make_session
@@ -105,7 +104,7 @@ def run(quick: bool, tell: Tell) -> Report:
     finally:
         spark.stop()
     title = f"{PASSES} × {files - WARM_ROUNDS} rounds of {ROWS:,} rows, {os.cpu_count()} cores"
-    return Report(title, tuple(figures_of(peers, ours)), plot(peers, ours), machine(files))
+    return Report(title, tuple(figures_of(peers, ours)), plot(peers, ours), machine(files, SEED))
 
 
 class Bench:
@@ -264,14 +263,3 @@ def plot(peers: dict[str, Drain], ours: dict[int, Drain]) -> Path:
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
     return path
-
-
-def machine(files: int) -> dict[str, str]:
-    return {
-        "commit": commit(),
-        "cores": str(os.cpu_count()),
-        "machine": platform.machine(),
-        "python": platform.python_version(),
-        "files": str(files),
-        "seed": str(SEED),
-    }

@@ -82,6 +82,7 @@ SCALARS: dict[str, Function] = {f.name: f for f in (
     Function("ilike", 2, 3, rules.match, risk=_of_pattern, callable=False),
     Function("rlike", 2, 2, rules.match, "({} RLIKE {})", risk=_of_pattern, callable=False),
     Function("case", 3, 10 * MANY * MANY, rules.case, callable=False),
+    Function("cell", 1, 1, rules.count, callable=False),  # only a family makes it: where a value lies
     Function("cast", 1, 1, rules.same, risk=rules.cast_may_raise, callable=False),
     Function("try_cast", 1, 1, rules.same, callable=False),
     Function("coalesce", 1, MANY, rules.common),

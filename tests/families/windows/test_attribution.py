@@ -49,6 +49,15 @@ def test_a_predicate_of_its_own_costs_at_least_a_share_of_one(keys: str, aggrega
     assert parts_of([own, *[shared] * sharing], {})["spark"][0] > parts_of([own, *[shared] * sharing], {})["spark"][1]
 
 
+def test_a_crowd_of_constants_shares_its_cells() -> None:
+    crowd: list[Ask] = [(f"x < {i}", "k, ", "sum(x)", 10) for i in range(20)]
+    parts = parts_of([*crowd, ("", "k, ", "sum(x)", 10)], {})
+    for stage in parts.values():
+        assert abs(stage.sum() - 1) < 1e-9
+        assert stage[:20] == pytest.approx(stage[0])
+    assert parts["spark"][0] > parts["spark"][20], "who has no predicate pays for no cells"
+
+
 def test_who_is_answered_more_pays_more_of_the_answers() -> None:
     twin = ("n > 1", "k, ", "sum(x)", 10)
     parts = parts_of([twin, twin], {0: 30, 1: 10})

@@ -65,6 +65,19 @@ def test_what_a_plan_does_is_counted() -> None:
     assert found["plan_query"].sum() == 3
 
 
+def test_a_crowd_of_constants_is_counted_as_cells() -> None:
+    crowd: list[Ask] = [(f"x < {i}", "k, ", "sum(x)", 10) for i in range(20)]
+    work = workload(crowd)
+    assert (work.predicates, work.queries, work.cell_steps.tolist()) == (0, 20, [5])
+    assert len(work.keys) == 2 and 21 in work.key_values
+    flow = replace(FLOW, groups={"`k`": 40, ", ".join(["`k`", *(k for k in work.keys if k != "`k`")]): 300})
+    found = quantities_of(work, flow)
+    assert found["spark_row_step"].sum() == 5 * FLOW.rows
+    assert found["answer_row"].sum() == 2 * 40 * 20  # groups of the query, not its cells
+    assert found["answer_shape"].sum() == 2 * 300 * work.ring_columns[0]
+    assert seconds(crowd)["spark"] < seconds([*crowd, ("n % 7 = 1", "g, ", "max(n)", 10)])["spark"]
+
+
 def test_every_quantity_has_a_rate_of_a_known_stage() -> None:
     assert set(quantities_of(workload([("", "", "count(*)", 5)]), FLOW)) == set(RATES)
     assert {rate.stage for rate in RATES.values()} == set(STAGES) - {"plain"}

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from headrace.families.windows.cells import attribute_sql, is_cell, rank_sql
 from headrace.families.windows.columns import KIND, counted, part_names, part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
 from headrace.sql.emit import emit
@@ -47,7 +48,8 @@ def grouping(cut: Cut) -> Grouping:
     columns = {k.name for k in cut.keys if isinstance(k, Column)}
 
     def follows(expr: Expr) -> bool:
-        return not isinstance(expr, Column) and columns_of(expr) <= columns and not may_raise(expr)
+        known = isinstance(expr, Column) or is_cell(expr)
+        return not known and columns_of(expr) <= columns and not may_raise(expr)
 
     facts = dict.fromkeys(e for e in (*cut.keys, *cut.predicates) if follows(e))
     return Grouping(
@@ -74,14 +76,15 @@ def word_names(cuts: Cuts, c: int) -> list[str]:
 def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str) -> str:
     """The aggregate for these cuts over the rows of `view`; `kind` is the SQL that tells whether a row counts.
 
-    The kind has a projection of its own: inlined, Spark would evaluate it once for every column that asks."""
-    before, after = _around(cuts, relation)
-    return f"{before} FROM (SELECT *, {kind} AS {KIND} FROM {view})) {after}"
+    The kind and the attributes of cells have a projection of their own: inlined, Spark would evaluate them once for
+    every column that asks."""
+    before, attributes, after = _around(cuts, relation)
+    return f"{before} FROM (SELECT *, {kind} AS {KIND}{attributes} FROM {view})) {after}"
 
 
 @lru_cache(maxsize=16)
-def _around(cuts: Cuts, relation: Relation) -> tuple[str, str]:
-    """What stands before and after the rows in the text: the same from round to round."""
+def _around(cuts: Cuts, relation: Relation) -> tuple[str, str, str]:
+    """What stands before and after the rows in the text, and the attributes of cells: the same from round to round."""
     has_time = relation.time is not None
     columns = {KIND: KIND}
     if has_time:
@@ -98,14 +101,26 @@ def _around(cuts: Cuts, relation: Relation) -> tuple[str, str]:
     columns.update((name, text) for text, name in args.items() if name != text)
     made = ", ".join(f"{text} AS {name}" for name, text in columns.items())
     shown, by = _grouped(sets)
-    return f"SELECT {', '.join([*shown, *aggregates])} FROM (SELECT {made}", by
+    attributes = "".join(f", {attribute_sql(key)} AS {_attribute_name(i)}" for i, (key, _) in enumerate(cuts.edges))
+    return f"SELECT {', '.join([*shown, *aggregates])} FROM (SELECT {made}", attributes, by
+
+
+def _attribute_name(index: int) -> str:
+    return f"_headrace_x{index}"
+
+
+def _key_sql(cuts: Cuts, key: Expr) -> str:
+    if not is_cell(key):
+        return counted(key, emit(key))
+    index, edges = next((i, edges) for i, (own, edges) in enumerate(cuts.edges) if own == key)
+    return rank_sql(key, edges, _attribute_name(index))
 
 
 def _group_columns(cuts: Cuts, c: int, keys: list[Expr], columns: dict[str, str]) -> list[str]:
     """What a cut groups by; how each is made of a row goes to `columns`."""
     own = grouping(cuts.cuts[c])
     names = [key_name(keys.index(key)) for key in own.keys]
-    columns.update((name, counted(key, emit(key))) for name, key in zip(names, own.keys, strict=True))
+    columns.update((name, _key_sql(cuts, key)) for name, key in zip(names, own.keys, strict=True))
     words = word_names(cuts, c)
     for w, name in enumerate(words):
         columns[name] = _bits(own.predicates[w * SIGNATURE_BITS : (w + 1) * SIGNATURE_BITS])

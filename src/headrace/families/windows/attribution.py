@@ -44,8 +44,9 @@ Pairs = tuple[Ints, Ints, Floats]
 PARTS = ("spark_row_part", "spark_cell_part", "roll_cell_part")
 ROWS_OUT = ("answer_row", "write_row")
 PER_THING = {
-    "spark_row_predicate": "predicate", "spark_row_key": "key", **dict.fromkeys(PARTS, "part"),
-    "roll_cell_branch": "branch", "roll_slot": "slot", "roll_slot_column": "slot column", "roll_ring": "ring",
+    "spark_row_predicate": "predicate", "spark_row_key": "key", "spark_row_step": "cell",
+    **dict.fromkeys(PARTS, "part"), "roll_cell_branch": "branch",
+    "roll_slot": "slot", "roll_slot_column": "slot column", "roll_ring": "ring",
     "roll_ring_column": "ring column", "answer_pane": "ring column", "answer_ring": "ring",
     "answer_shape": "shape column", "answer_query": "shape",
 }  # fmt: skip
@@ -119,6 +120,7 @@ class _Asks:
         self._branches = _numbered((cuts.find(s), s.where) for s in slots)
         self._predicates = _numbered((c, p) for c, cut in enumerate(cuts.cuts) for p in grouping(cut).predicates)
         self._keys = _numbered(k for cut in cuts.cuts for k in grouping(cut).keys)
+        self._cells = _numbered(key for key, _ in cuts.edges)
         self._parts = _numbered(p for m in (ROWS, *cuts.measures) for p in parts_of(m))
         self._slots = {slot: self._slot(slot) for slot in slots}
         self._measures: dict[tuple[Measure, ...], list[Ask]] = {}
@@ -129,13 +131,14 @@ class _Asks:
     def _slot(self, slot: Slot) -> list[Ask]:
         cut = self._cuts.find(slot)
         found = [("branch", self._branches[cut, slot.where], 1.0)]
-        asked = [*slot.keys]
+        asked = list(slot.base.keys)
         if slot.where is not None and cut is not None:
             if (cut, slot.where) in self._predicates:
                 found.append(("predicate", self._predicates[cut, slot.where], 1.0))
             else:
                 asked.append(slot.where)  # it follows from keys
         names = columns_of(*asked)
+        found += [("cell", self._cells[key], 1.0) for key in slot.cells]
         return found + [("key", i, 1.0) for k, i in self._keys.items()
                         if k in slot.keys or (isinstance(k, Column) and k.name in names)]
 

@@ -35,6 +35,7 @@ RATES: Mapping[str, Rate] = {
     "spark_row": Rate("spark", 1.0e-7, "a row read, its pane computed"),
     "spark_row_predicate": Rate("spark", 1.0e-8, "a predicate of a row"),
     "spark_row_key": Rate("spark", 3.0e-8, "a key of a row"),
+    "spark_row_step": Rate("spark", 5.0e-8, "a step of placing a row among the edges of a cell"),
     "spark_row_part": Rate("spark", 5.0e-9, "an aggregate of a row"),
     "spark_cell_part": Rate("spark", 5.0e-8, "an aggregate of a cell, shuffled and sent"),
     "roll": Rate("roll", 6.0e-3, "a round: the pane log is written"),

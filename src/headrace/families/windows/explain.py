@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from headrace.families.windows.cells import is_cell
+from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, plan_cuts, share
 from headrace.sql.emit import emit
 from headrace.sql.query import Query
+from headrace.sql.tree import Call, Expr
 from headrace.values import US_PER_S, Relation
 
 _UNITS = tuple(
@@ -24,8 +27,11 @@ def seating_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> Seat
     seating = Seating()
     asked = [(query_id, share(query, relation)) for query_id, query in queries]
     taken = [(query_id, a) for query_id, a in asked if not isinstance(a, Refusal)]
+    crowd = Crowd()
+    for _, a in taken:
+        crowd.add(a.slot.where)
     for query_id, a in sorted(taken, key=lambda item: item[1].window.grain_us):
-        seating.add(query_id, a)
+        seating.add(query_id, crowd.forms(a)[0])
     return seating
 
 
@@ -40,7 +46,7 @@ def explain_windows(seating: Seating, united: bool = True) -> list[str]:
     programs = {id(s.program) for s in shares}
     return [
         f"shared windows: {_many(len(shares), 'query', 'queries')} in one Spark aggregate a round",
-        *_stage_lines(cuts, len(shares)),
+        *_stage_lines(cuts, shares),
         f"  2. roll up: {_many(len(slots), 'slot')} (predicate and group-by), {_many(len(rings), 'ring')} of panes",
         *[f"     {line}" for line in _ring_lines(rings)],
         f"  3. finish: each answer joins two parts of its ring; {_many(len(programs), 'program')} (SELECT and HAVING) "
@@ -55,9 +61,12 @@ def explain_window_query(query_id: int, seating: Seating, united: bool = True) -
     ring = seating.ring_of[query_id]
     same_slot = sum(len(r.members) for r in seating.rings.values() if r.slot == asked.slot)
     cuts = plan_cuts(seating.rings.values(), united)
+    cells = zip(asked.slot.cells, asked.bands, strict=True)
+    bands = [f"a band of {emit(c)} between {_many(len(b.edges()), 'edge')}" for c, b in cells]
     return [
         f"  where:    {'all rows' if asked.slot.where is None else emit(asked.slot.where)}",
-        f"  group by: {', '.join(emit(k) for k in asked.slot.keys) or 'nothing but the window'}",
+        *([f"  cells:    {', '.join(bands)}"] if bands else []),
+        f"  group by: {', '.join(emit(k) for k in asked.slot.base.keys) or 'nothing but the window'}",
         f"  window:   range {span(asked.window.range_us)}, slide {span(asked.window.slide_us)}, "
         f"offset {span(asked.window.offset_us)}",
         f"  panes:    Spark aggregates {span(cuts.pane_us)} panes, its ring keeps {_many(ring.length, 'pane')} of "
@@ -92,23 +101,37 @@ def span(us: int) -> str:
     raise AssertionError(us)
 
 
-def _stage_lines(cuts: Cuts, queries: int) -> list[str]:
+def _stage_lines(cuts: Cuts, shares: Sequence[Share]) -> list[str]:
     lines = [
         f"  1. aggregate: panes of {span(cuts.pane_us)}, {_many(len(cuts.measures), 'measure')}, "
-        f"{_many(len(cuts.cuts), 'grouping')}, shared by {queries:,}"
+        f"{_many(len(cuts.cuts), 'grouping')}, shared by {len(shares):,}"
     ]
     for cut in cuts.cuts:
-        keys = ", ".join(emit(k) for k in cut.keys) or "nothing but the pane"
-        lines.append(f"     group by {keys}; {_many(len(cut.predicates), 'predicate')} as bits of a signature")
+        keys = ", ".join(emit(k) for k in cut.keys if not is_cell(k)) or "nothing but the pane"
+        told = [f"{_many(len(cut.predicates), 'predicate')} as bits of a signature"]
+        told += [_cells(cuts, key, shares) for key in cut.keys if is_cell(key)]
+        lines.append(f"     group by {keys}; {'; '.join(told)}")
     return lines
+
+
+def _cells(cuts: Cuts, key: Expr, shares: Sequence[Share]) -> str:
+    """How many predicates are told apart by the cells of an attribute."""
+    assert isinstance(key, Call)
+    bands = {b for s in shares for c, b in zip(s.slot.cells, s.bands, strict=True) if c == key}
+    count = len(cuts.edges_of(key))
+    return (
+        f"{_many(len(bands), 'band')} as runs of {count + 1:,} cells of {emit(key.args[0])}: a row is placed in "
+        f"{_many(count.bit_length(), 'step')}, not compared {_times(len(bands))}"
+    )
 
 
 def _ring_line(ring: RingPlan) -> str:
     where = "all rows" if ring.slot.where is None else emit(ring.slot.where)
-    keys = ", ".join(emit(k) for k in ring.slot.keys) or "nothing but the window"
+    keys = ", ".join(emit(k) for k in ring.slot.base.keys) or "nothing but the window"
+    bands = f", bands of {', '.join(emit(c) for c in ring.slot.cells)}" if ring.slot.cells else ""
     return (
         f"{_many(len(ring.members), 'query', 'queries')} on {_many(ring.length, 'pane')} of {span(ring.grain_us)}: "
-        f"where {where}, group by {keys}"
+        f"where {where}, group by {keys}{bands}"
     )
 
 

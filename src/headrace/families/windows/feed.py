@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from headrace.families.windows.aggregate import PANE, SET, all_keys, grouping, key_name, word_names
 from headrace.families.windows.branches import Branch, Twig
+from headrace.families.windows.cells import is_cell, lower_edges
 from headrace.families.windows.columns import float_identity, int_identity, part_names, parts_of, ring_columns
 from headrace.families.windows.fold_kernels import join_columns, roll_up
 from headrace.families.windows.groups import Evaluate, Groups
@@ -32,15 +33,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class KeySpace:
-    """Numbers of keys, kept from round to round: by what Spark groups by, and by slot."""
+    """Numbers of keys, kept from round to round: by what Spark groups by, by slot, and by slot without its cells."""
 
     cuts: dict[tuple[Expr, ...], Groups]
     slots: dict[Slot, Groups]
     types: dict[Expr, pa.DataType]
+    bases: dict[Slot, Groups]
 
     @staticmethod
     def empty() -> KeySpace:
-        return KeySpace({}, {}, {})
+        return KeySpace({}, {}, {}, {})
 
     def of_cut(self, keys: tuple[Expr, ...]) -> Groups:
         return self.cuts.setdefault(keys, Groups(keys))
@@ -48,7 +50,12 @@ class KeySpace:
     def of_slot(self, slot: Slot) -> Groups:
         return self.slots.setdefault(slot, Groups(slot.keys))
 
+    def of_answers(self, slot: Slot) -> Groups:
+        """The groups a slot's answers are numbered by: without its cells."""
+        return self.of_slot(slot) if not slot.cells else self.bases.setdefault(slot, Groups(slot.base.keys))
+
     def forget(self, slot: Slot) -> None:
+        self.bases.pop(slot, None)
         gone = self.slots.pop(slot, None)
         if gone is not None:
             for groups in (*self.cuts.values(), *self.slots.values()):
@@ -74,7 +81,7 @@ class PaneRows:
         self._keys = keys
         self._evaluate = evaluate
         for i, key in enumerate(all_keys(cuts)):
-            keys.types[key] = table.schema.field(key_name(i)).type
+            keys.types[key] = pa.int64() if is_cell(key) else table.schema.field(key_name(i)).type
 
     def roll(self, branches: Sequence[Branch]) -> Iterator[tuple[Twig, SlotRows]]:
         """The rows of each slot of the branches."""
@@ -117,7 +124,7 @@ class _CutRows:
         self._grouping, names = grouping(cuts.cuts[c]), all_keys(cuts)
         panes: Ints = table.column(PANE).to_numpy()
         order = np.argsort(panes, kind="stable")
-        columns = [table.column(key_name(names.index(k))).combine_chunks() for k in self._grouping.keys]
+        columns = [_key_column(cuts, k, table.column(key_name(names.index(k)))) for k in self._grouping.keys]
         self.finest = keys.of_cut(self._grouping.keys)
         self._groups: Ints32 = self.finest.encode(columns, table.num_rows)[order]
         self._panes: Ints = panes[order]
@@ -158,6 +165,11 @@ class _CutRows:
 
 
 _EMPTY = (ADD, MIN, MAX)
+
+
+def _key_column(cuts: Cuts, key: Expr, column: pa.ChunkedArray) -> pa.Array:
+    values = column.combine_chunks()
+    return lower_edges(cuts.edges_of(key), values) if is_cell(key) else values
 
 
 def _roll_again(rows: SlotRows, into: Ints32, width: int, twig: Twig) -> SlotRows:

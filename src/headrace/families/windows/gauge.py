@@ -5,11 +5,11 @@ Kept with the round's manifest, so that any process can forecast and attribute (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from headrace.families.windows.cost import priced
-from headrace.families.windows.groups import Groups
-from headrace.families.windows.plan import Cuts, RingPlan, Slot
+from headrace.families.windows.feed import KeySpace
+from headrace.families.windows.plan import Cuts, RingPlan
 from headrace.families.windows.workload import Flow, RingWorks, Workload, count_groups, quantities_of, workload_of
 from headrace.runtime.family import Round
 from headrace.runtime.statistics import Load
@@ -23,13 +23,14 @@ class Gauge:
         self._counted: tuple[Cuts, Workload] | None = None
 
     def load(
-        self, cuts: Cuts, plans: Iterable[RingPlan], groups: Mapping[Slot, Groups], cells: int, round: Round
+        self, cuts: Cuts, plans: Iterable[RingPlan], keys: KeySpace, cells: int, round: Round
     ) -> Load:
         """`plans` are those of `cuts`: they are counted again when it is another object."""
         if self._counted is None or self._counted[0] is not cuts:
             self._counted = (cuts, workload_of(self._rings.of(plans), cuts))
         work = self._counted[1]
-        sizes = count_groups((slot, len(numbered)) for slot, numbered in groups.items())
+        answered = ((slot.base, len(numbered)) for slot, numbered in keys.bases.items())
+        sizes = count_groups((*((slot, len(numbered)) for slot, numbered in keys.slots.items()), *answered))
         before, after = round.watermark_before_us, round.watermark_us
         known = (cells, work.pane_us, work.predicates, work.keys, sizes)
         if before is None and after is not None:  # where a first round begins is not told by a watermark

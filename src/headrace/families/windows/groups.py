@@ -83,6 +83,10 @@ class Groups:
         place = self.keys.index(key)
         return self._codes[place].values().take(pa.array(self._coded[place][start:]))
 
+    def values_from(self, key: Expr, start: int) -> pa.Array:
+        """The values of a key as they are compared (times as numbers), from group `start` on."""
+        return self._raw(key, start)
+
     def forget(self, coarser: Groups) -> None:
         self._maps.pop(id(coarser), None)
 

@@ -20,6 +20,7 @@ from headrace.catalog.catalog import Registered
 from headrace.errors import RoundError
 from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
 from headrace.families.windows.answering import Answering
+from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
 from headrace.families.windows.dearest import dearest
 from headrace.families.windows.gauge import Gauge
@@ -51,6 +52,7 @@ class WindowsWork:
         self._rings = Rings(place.disk, place.ledger, place.config)
         self._answering = Answering()
         self._gauge = Gauge()
+        self._declared: Edges = ()
 
     def replan(self, queries: Sequence[Registered]) -> None:
         self._rings.seat(queries, self._place.relation)
@@ -59,7 +61,7 @@ class WindowsWork:
         cuts = self._rings.cuts()
         with watch.stage("spark"):
             try:
-                table = _collect(batch, cuts)
+                table = self._collect(batch, cuts)
             except PySparkException as error:
                 if not is_value_fault(error):
                     raise
@@ -85,9 +87,26 @@ class WindowsWork:
             outcome.blocks, outcome.answers = self._answering.finish(closed, self._rings.keys, outcome.faults)
         outcome.files.append(mark)
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
-        outcome.load = self._gauge.load(cuts, self._rings.plans(), self._rings.keys.slots, panes.num_rows, round)
+        outcome.load = self._gauge.load(cuts, self._rings.plans(), self._rings.keys, panes.num_rows, round)
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
+
+    def _collect(self, batch: Batch, cuts: Cuts) -> pa.Table:
+        """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
+        frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
+        frame.createOrReplaceTempView(VIEW)
+        self._declare(frame.sparkSession, cuts.edges)
+        return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW)).toArrow()
+
+    def _declare(self, session: SparkSession, edges: Edges) -> None:
+        """Edges of cells are variables of the session."""
+        for key, old in self._declared:
+            if (key, old) not in edges:
+                session.sql(drop_sql(key, old))
+        for key, new in edges:
+            if (key, new) not in self._declared:
+                session.sql(declare_sql(key, new))
+        self._declared = edges
 
     def _find_faults(self, batch: Batch, error: PySparkException) -> dict[int, str]:
         """The queries whose expressions fail on a row of the round."""
@@ -101,13 +120,6 @@ class WindowsWork:
 
 def _nothing(round: Round, watch: Stopwatch) -> Outcome:
     return Outcome()
-
-
-def _collect(batch: Batch, cuts: Cuts) -> pa.Table:
-    """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
-    frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
-    frame.createOrReplaceTempView(VIEW)
-    return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW)).toArrow()
 
 
 def _census(table: pa.Table) -> tuple[Census, pa.Table]:

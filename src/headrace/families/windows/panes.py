@@ -128,7 +128,13 @@ def holds(cuts: Cuts, share: Share) -> bool:
         cuts.find(share.slot) is not None
         and set(share.measures) <= set(cuts.measures)
         and share.window.grain_us % cuts.pane_us == 0
+        and all(_edges(cuts, c) >= set(b.edges()) for c, b in zip(share.slot.cells, share.bands, strict=True))
     )
+
+
+@lru_cache(maxsize=1_000)
+def _edges(cuts: Cuts, cell: Expr) -> frozenset[int]:
+    return frozenset(cuts.edges_of(cell))
 
 
 @lru_cache(maxsize=16)
@@ -140,6 +146,7 @@ def _cuts_out(cuts: Cuts) -> dict[str, object]:
         "pane_us": cuts.pane_us,
         "cuts": [[out(c.keys), out(c.predicates)] for c in cuts.cuts],
         "measures": [[m.kind, None if m.arg is None else encode_expr(m.arg)] for m in cuts.measures],
+        "edges": [[encode_expr(key), edges] for key, edges in cuts.edges],
     }
 
 
@@ -148,4 +155,5 @@ def _cuts_in(text: str) -> Cuts:
     data = json.loads(text)
     cuts = tuple(Cut(tuple(map(decode_expr, k)), tuple(map(decode_expr, p))) for k, p in data["cuts"])
     measures = tuple(Measure(kind, None if arg is None else decode_expr(arg)) for kind, arg in data["measures"])
-    return Cuts(data["pane_us"], cuts, measures)
+    edges = tuple((decode_expr(key), tuple(own)) for key, own in data.get("edges", ()))
+    return Cuts(data["pane_us"], cuts, measures, edges)

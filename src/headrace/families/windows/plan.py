@@ -5,7 +5,8 @@ every edge of its window), *measures* (what its aggregates decompose into) and a
 and HAVING over those aggregates).  Queries of one slot sit on *rings*: on one of their own grain, or on a finer one
 where that is short enough.  Every ring is fed from one Spark aggregate a round, whose rows are grouped by *cuts*:
 one by all keys, or one for each maximal group-by when that proves cheaper.  Predicates are bits of a signature:
-rows with the same bits meet.
+rows with the same bits meet.  Where many compare one attribute with constants, they are bands of its *cells*
+instead (`cells.py`), and the cell is one more key of the slot.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from headrace.families.windows.bands import Band
+from headrace.families.windows.cells import Edges, is_cell
 from headrace.families.windows.finish import supports
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
 from headrace.sql.functions import may_raise
@@ -29,7 +32,9 @@ SHARED_PANES_MAX = 256  # a window of more panes than this gets a ring of its ow
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A predicate and a group-by: the rows and groups of a query, whatever its window."""
+    """A predicate and a group-by: the rows and groups of a query, whatever its window.
+
+    With cells as the last keys, queries differ in the bands of cells they take; their groups are those of `base`."""
 
     where: Expr | None
     keys: tuple[Expr, ...]
@@ -37,6 +42,14 @@ class Slot:
 
     def __hash__(self) -> int:
         return self._hash or remember_hash(self, (self.where, self.keys))
+
+    @property
+    def cells(self) -> tuple[Expr, ...]:
+        return tuple(key for key in self.keys if is_cell(key))
+
+    @property
+    def base(self) -> Slot:
+        return Slot(self.where, self.keys[: len(self.keys) - len(self.cells)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +64,13 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one query asks of the shared work."""
+    """What one query asks of the shared work; `bands` are of the slot's cells, one of each."""
 
     slot: Slot
     window: Window
     measures: tuple[Measure, ...]
     program: Program
+    bands: tuple[Band, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +149,14 @@ class RingPlan:
         """Panes of the longest window."""
         return max(s.window.range_us for s in self.members.values()) // self.grain_us
 
+    def edges(self) -> dict[Expr, set[int]]:
+        """Of the bands its queries take, for each cell."""
+        taken = zip(*{s.bands for s in self.members.values()}, strict=True)
+        return {
+            cell: {edge for band in set(bands) for edge in band.edges()}
+            for cell, bands in zip(self.slot.cells, taken, strict=True)
+        }
+
 
 class Seating:
     """Which query sits on which ring.  Adding or removing one costs that one, however many there are."""
@@ -191,11 +213,19 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The one Spark aggregate of a round: pane width, groupings, measures."""
+    """The one Spark aggregate of a round: pane width, groupings, measures, and the edges of cells."""
 
     pane_us: int
     cuts: tuple[Cut, ...]
     measures: tuple[Measure, ...]
+    edges: Edges = ()
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remember_hash(self, (self.pane_us, self.cuts, self.measures, self.edges))
+
+    def edges_of(self, key: Expr) -> tuple[int, ...]:
+        return next(edges for own, edges in self.edges if own == key)
 
     def find(self, slot: Slot) -> int | None:
         """The cut whose rows the slot can be rolled up from."""
@@ -213,8 +243,11 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
     """
     predicates: dict[tuple[Expr, ...], dict[Expr, None]] = {}
     measures: dict[Measure, None] = {}
+    edges: dict[Expr, set[int]] = {}
     pane_us = 0
     for ring in rings:
+        for cell, own in ring.edges().items():
+            edges.setdefault(cell, set()).update(own)
         wanted = predicates.setdefault(tuple(dict.fromkeys(ring.slot.keys)), {})
         if ring.slot.where is not None:
             wanted[ring.slot.where] = None
@@ -230,7 +263,7 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
             holder[1].update(wanted)
     order = {p: i for i, p in enumerate(dict.fromkeys(p for _, wanted in groupings for p in wanted))}
     cuts = (Cut(tuple(keys), tuple(sorted(wanted, key=order.__getitem__))) for keys, wanted in groupings)
-    return Cuts(pane_us, tuple(cuts), tuple(measures))
+    return Cuts(pane_us, tuple(cuts), tuple(measures), tuple((key, tuple(sorted(own))) for key, own in edges.items()))
 
 
 CELL_ROWS = 8  # a group that Spark shuffles and sends costs about as much as reading and adding so many rows

@@ -166,7 +166,7 @@ class Ring:
         room = max(min(CHUNK_ROWS, shapes * self._groups), answers)
         panes = max(1, min(64, CHUNK_ROWS // max(1, shapes)))
         blocks = np.empty((3, shapes * panes), np.int64)
-        return _Chunk(blocks, _columns(self._ops.ints.size, self._ops.floats.size, room))
+        return _Chunk(blocks, answer_columns(self._ops.ints.size, self._ops.floats.size, room))
 
     def _rows(self, rows: int, width: int) -> Rows:
         """Empty rows."""
@@ -194,7 +194,7 @@ class Ring:
         return new
 
 
-def _columns(ints: int, floats: int, room: int) -> Columns:
+def answer_columns(ints: int, floats: int, room: int) -> Columns:
     return Columns(
         np.empty(0, np.int64), np.empty(room, np.int32), np.empty((ints, room), np.int64), np.empty((floats, room))
     )
@@ -216,7 +216,7 @@ def _gather(chunks: list[_Chunk], shapes: int) -> Answers:
 
 def _place(chunks: list[_Chunk], to: Ints, total: int) -> Columns:
     """Copy every block of all chunks to where it belongs."""
-    out = _columns(chunks[0].answers.ints.shape[0], chunks[0].answers.floats.shape[0], total)
+    out = answer_columns(chunks[0].answers.ints.shape[0], chunks[0].answers.floats.shape[0], total)
     done = 0
     for chunk in chunks:
         blocks = chunk.blocks.shape[1]
@@ -226,5 +226,5 @@ def _place(chunks: list[_Chunk], to: Ints, total: int) -> Columns:
 
 
 def _nothing(shapes: int, layout: Layout) -> Answers:
-    none = _columns(len(layout.int_ops), len(layout.float_ops), 0)
+    none = answer_columns(len(layout.int_ops), len(layout.float_ops), 0)
     return Answers(none.group, none.pane, none.group, none.ints, none.floats, np.zeros(shapes + 1, np.int64))

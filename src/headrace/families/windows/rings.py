@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
+from headrace.families.windows.band_kernels import Bands
+from headrace.families.windows.banding import CellOrder, bands_of, fold_bands
+from headrace.families.windows.bands import Band
 from headrace.families.windows.branches import Branch, Twig, plan_branches
+from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.measures import Arrangement, arrange, places_in
@@ -39,6 +43,7 @@ from headrace.families.windows.ring_kernels import Ops
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
+from headrace.sql.tree import Expr
 from headrace.values import US_PER_MS, Relation, Window
 
 Ints = NDArray[np.int64]
@@ -54,13 +59,17 @@ MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Stre
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Who sits on a ring: ids of queries, the window shape each answers with, and which of the programs it has."""
+    """Who sits on a ring: ids of queries, the window shape each answers with, and which of the programs it has.
+
+    On a ring of cells a shape is a window of the ring (`ring_windows`) and bands of its cells."""
 
     windows: Windows
     ids: Ints
     shapes: Ints
     program: Ints
     programs: tuple[Program, ...]
+    ring_windows: Windows
+    bands: Bands | None = None
 
 
 @dataclass(slots=True)
@@ -100,6 +109,9 @@ class Rings:
         self._log = PaneLog(disk, ledger)
         self._seating = Seating()
         self._seats: dict[RingKey, Seat] = {}
+        self._crowd = Crowd()
+        self._wheres: dict[int, Expr | None] = {}
+        self._orders: dict[Slot, CellOrder] = {}
         self._since: dict[int, int] = {}
         self._cuts: Cuts | None = None
         self._cuts_apart: int | None = None
@@ -121,24 +133,30 @@ class Rings:
         wanted = {r.id: r.query for r in queries}
         self.unseat([i for i in self._seating.shares if i not in wanted])
         new = [(query_id, share(query, relation)) for query_id, query in wanted.items() if query_id not in self._since]
-        for query_id, asked in sorted(new, key=_grain):  # finer rings first: coarser windows may sit on them
+        for query_id, asked in new:
             assert not isinstance(asked, Refusal), asked
-            self._since[query_id] = self._covered_from(asked)
-            self._place(self._seating.add(query_id, asked), asked)
+            self._wheres[query_id] = asked.slot.where
+            self._crowd.add(asked.slot.where)
+        for query_id, asked in sorted(new, key=_grain):  # finer rings first: coarser windows may sit on them
+            assert isinstance(asked, Share)
+            forms = [(self._covered_from(form), form) for form in self._crowd.forms(asked)]
+            since, form = min(forms, key=lambda item: item[0])  # of equal history, the form that is preferred
+            self._since[query_id] = since
+            self._place(self._seating.add(query_id, form), form)
             self._replanned()
 
     def unseat(self, ids: Iterable[int]) -> None:
         for query_id in ids:
             plan = self._seating.remove(query_id)
             del self._since[query_id]
+            self._crowd.remove(self._wheres.pop(query_id))
             key = (plan.slot, plan.grain_us)
             if plan.members:
                 self._seats[key].members = None
             else:
                 del self._seats[key]
                 if not any(s.plan.slot == plan.slot for s in self._seats.values()):
-                    self.keys.forget(plan.slot)
-                    self._seen.pop(plan.slot, None)
+                    self._forget(plan.slot)
             self._replanned()
 
     def shares(self) -> Mapping[int, Share]:
@@ -218,10 +236,26 @@ class Rings:
             if through >= seat.ring.next_pane:
                 if seat.members is None:
                     seat.members = self._members(seat.plan)
-                answers = seat.ring.close(through, seat.members.windows)
+                answers = seat.ring.close(through, seat.members.ring_windows)
+                if answers.end.size and seat.members.bands is not None:
+                    pairs = self._order_of(seat.plan.slot).numbered()
+                    answers = fold_bands(answers, seat.ring.layout, seat.members.bands, pairs)
                 if answers.end.size:
                     closed.append(Closed(seat, seat.members, answers))
         return closed
+
+    def _order_of(self, slot: Slot) -> CellOrder:
+        pairs, groups = self.keys.of_slot(slot), self.keys.of_answers(slot)
+        order = self._orders.get(slot)
+        if order is None or order.pairs is not pairs or order.groups is not groups:
+            order = self._orders[slot] = CellOrder(pairs, groups, slot.cells)
+        return order
+
+    def _forget(self, slot: Slot) -> None:
+        """Its groups get new numbers, if they come again."""
+        self.keys.forget(slot)
+        self._seen.pop(slot, None)
+        self._orders.pop(slot, None)
 
     def prune(self, watermark_us: int | None) -> int:
         """Forget panes no window can need; the first round of the log that stays."""
@@ -250,8 +284,7 @@ class Rings:
         for slot, seen in list(self._seen.items()):
             groups, live = len(self.keys.of_slot(slot)), int(np.count_nonzero(seen >= horizon_us))
             if groups > 2 * live + IDLE_GROUPS_MIN:
-                self.keys.forget(slot)
-                del self._seen[slot]
+                self._forget(slot)
                 for seat in self._seats.values():
                     if seat.plan.slot == slot:
                         seat.ring = None
@@ -313,18 +346,24 @@ class Rings:
 
     def _members(self, plan: RingPlan) -> Members:
         """Window shapes and programs of a ring's members, as arrays."""
-        shapes: dict[tuple[Window, int], int] = {}
+        windows: dict[tuple[Window, int], dict[tuple[Band, ...], None]] = {}
         programs: dict[int, tuple[int, Program]] = {}
-        members: list[tuple[int, int, int]] = []
         for query_id, asked in plan.members.items():
-            shape = shapes.setdefault((asked.window, self._since[query_id]), len(shapes))
-            place, _ = programs.setdefault(id(asked.program), (len(programs), asked.program))
-            members.append((query_id, shape, place))
-        spans = [(w.range_us, w.slide_us, w.offset_us, plan.grain_us - 1 + since) for w, since in shapes]
-        columns = np.array(spans, np.int64) // plan.grain_us
-        windows = Windows(*columns.T.copy())
+            windows.setdefault((asked.window, self._since[query_id]), {})[asked.bands] = None
+            programs.setdefault(id(asked.program), (len(programs), asked.program))
+        flat = [(window, bands) for window, asked_bands in windows.items() for bands in asked_bands]
+        shapes = {shape: i for i, shape in enumerate(flat)}
+        members = [
+            (query_id, shapes[(asked.window, self._since[query_id]), asked.bands], programs[id(asked.program)][0])
+            for query_id, asked in plan.members.items()
+        ]
         ids, places, program = np.array(members, np.int64).T.copy()
-        return Members(windows, ids, places, program, tuple(p for _, p in programs.values()))
+        own = _windows([window for window, _ in flat], plan.grain_us)
+        listed = tuple(p for _, p in programs.values())
+        if not plan.slot.cells:
+            return Members(own, ids, places, program, listed, own)
+        ring_windows = _windows(list(windows), plan.grain_us)
+        return Members(own, ids, places, program, listed, ring_windows, bands_of([list(b) for b in windows.values()]))
 
     # -- statistics and limits --------------------------------------------------------------------------
 
@@ -360,6 +399,13 @@ class Rings:
                      f"more than ring_bytes_max = {limit:,}; use fewer groups, a shorter range, or raise the limit"
             self.barred.update(dict.fromkeys(seat.plan.members, reason))
         return used
+
+
+def _windows(windows: Sequence[tuple[Window, int]], grain_us: int) -> Windows:
+    """Windows and the time from which on each has all its rows, in panes."""
+    spans = [(w.range_us, w.slide_us, w.offset_us, grain_us - 1 + since) for w, since in windows]
+    columns = np.array(spans, np.int64) // grain_us
+    return Windows(*columns.T.copy())
 
 
 def _grain(item: tuple[int, Share | Refusal]) -> int:

@@ -99,12 +99,17 @@ def shape_of(share: Share) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A plan, counted.  Arrays of slots, rings and shapes; each ring names its slot, each shape its ring."""
+    """A plan, counted.  Arrays of slots, rings and shapes; each ring names its slot, each shape its ring.
+
+    `key_values` is how many values each key may have, if nobody has counted; `cell_steps` how many comparisons it takes
+    to place a row among the edges of each cell."""
 
     queries: int
     pane_us: int
     cuts: int
     keys: tuple[str, ...]
+    key_values: tuple[int, ...]
+    cell_steps: Ints
     predicates: int
     parts: int
     columns: int
@@ -126,9 +131,12 @@ def workload_of(rings: list[RingWork], cuts: Cuts) -> Workload:
     for ring in rings:
         wanted[slots[ring.plan.slot]].update(ring.plan.measures)
     groupings = [grouping(cut) for cut in cuts.cuts]
+    keys, edges = all_keys(cuts), {key: len(own) for key, own in cuts.edges}
     shapes = np.array([(i, *w) for i, ring in enumerate(rings) for w in ring.windows], np.int64).reshape(-1, 4)
     return Workload(
-        int(shapes[:, 3].sum()), cuts.pane_us, max(len(cuts.cuts), 1), tuple(map(emit, all_keys(cuts))),
+        int(shapes[:, 3].sum()), cuts.pane_us, max(len(cuts.cuts), 1), tuple(map(emit, keys)),
+        tuple(edges[k] + 1 if k in edges else KEY_GROUPS for k in keys),
+        np.array([n.bit_length() for n in edges.values()], np.int64),
         sum(len(g.predicates) for g in groupings), len(part_names(cuts.measures)), columns_of_measures(cuts.measures),
         len({(cuts.find(s), s.where) for s in slots}), tuple(slots),
         np.array([columns_of_measures(m) for m in wanted], np.int64),
@@ -175,12 +183,14 @@ def cells_of(work: Workload, flow: Flow) -> float:
     Rows fall into bins (pane × keys × signature) as if at random, so N rows fill B·(1 − e^(−N/B)) of B bins."""
     rows = flow.rows * work.cuts
     if not flow.cells:
-        bins = max(flow.advance_us / max(work.pane_us, 1), 1.0) * KEY_GROUPS ** len(work.keys) * SPLIT**work.predicates
+        bins = max(flow.advance_us / max(work.pane_us, 1), 1.0) * math.prod(work.key_values) * SPLIT**work.predicates
     else:
-        new_keys = sum(k not in flow.keys for k in work.keys) - sum(k not in work.keys for k in flow.keys)
+        values = dict(zip(work.keys, work.key_values, strict=True))
+        came = math.prod(n for key, n in values.items() if key not in flow.keys)
+        gone = KEY_GROUPS ** sum(key not in values for key in flow.keys)
         bins = _bins(flow.cells, flow.counted_rows * work.cuts or rows)
         bins *= (flow.pane_us or work.pane_us or 1) / (work.pane_us or flow.pane_us or 1)
-        bins *= KEY_GROUPS ** float(new_keys) * SPLIT ** float(work.predicates - flow.predicates)
+        bins *= came / gone * SPLIT ** float(work.predicates - flow.predicates)
     return _filled(max(bins, 1.0), rows)
 
 
@@ -211,6 +221,7 @@ def quantities_of(work: Workload, flow: Flow) -> Quantities:
         "spark": one, "spark_row": one * flow.rows * work.cuts,
         "spark_row_predicate": one * flow.rows * work.predicates,
         "spark_row_key": one * flow.rows * len(work.keys) * work.cuts,
+        "spark_row_step": flow.rows * work.cell_steps.astype(np.float64),
         "spark_row_part": one * flow.rows * work.parts * work.cuts,
         "spark_cell_part": one * cells * work.parts,
         "roll": one, "roll_cell_part": one * cells * work.parts, "roll_cell_branch": one * cells * work.branches,
@@ -230,12 +241,14 @@ def _rolled(work: Workload, flow: Flow, cells: float) -> Quantities:
 
 def _answered(work: Workload, flow: Flow) -> Quantities:
     groups = groups_of(work.slots, flow)[work.ring_slot]
+    answered = groups_of((slot.base for slot in work.slots), flow)[work.ring_slot]
     panes = flow.after_us // work.ring_grain_us - flow.before_us // work.ring_grain_us
     ends = _passed(flow.after_us, work) - _passed(flow.before_us, work)
-    answers = ends * groups[work.shape_ring]
+    answers = ends * answered[work.shape_ring]
+    joined = ends * groups[work.shape_ring] * work.ring_columns[work.shape_ring]
     return {
         "answer": np.ones(1), "answer_pane": panes * groups * work.ring_columns,
-        "answer_ring": (panes > 0).astype(np.float64), "answer_shape": answers * work.ring_columns[work.shape_ring],
+        "answer_ring": (panes > 0).astype(np.float64), "answer_shape": joined,
         "answer_query": ((ends > 0) * work.shape_queries).astype(np.float64),
         "answer_row": answers * work.shape_queries, "write_row": answers * work.shape_queries,
     }  # fmt: skip

@@ -1,0 +1,81 @@
+"""Cells: where thousands of predicates compare one attribute with different constants, a row is placed among all the
+constants by one binary search, in Spark, and grouped by where it falls.
+
+The constants of all bands (`bands.py`) are *edges*; between two edges lies a cell, and every band is a run of
+cells.  The cell of an attribute is a key of a slot like any other, though no user can write it.  Spark gives the
+number of edges at or below a value; the key kept is the lower edge of the cell, which stays what it is when other
+edges come or go.
+"""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.families.windows.bands import LEAST, double_of
+from headrace.sql.emit import emit
+from headrace.sql.tree import Call, Expr
+from headrace.values import BIGINT
+
+CELL = "cell"
+Edges = tuple[tuple[Expr, tuple[int, ...]], ...]
+"""Edges of each cell key, in order."""
+
+
+def cell(attribute: Expr) -> Call:
+    return Call(CELL, (attribute,), BIGINT)
+
+
+def is_cell(key: Expr) -> bool:
+    return isinstance(key, Call) and key.op == CELL
+
+
+def attribute_sql(key: Expr) -> str:
+    """The attribute as what its edges are compared with."""
+    assert isinstance(key, Call)
+    (attribute,) = key.args
+    text, kind = emit(attribute), attribute.type
+    if kind.name == "double":
+        return text
+    if kind.name == "timestamp":
+        return f"unix_micros({text})"
+    return f"CAST({f'unix_date({text})' if kind.name == 'date' else text} AS BIGINT)"
+
+
+def rank_sql(key: Expr, edges: tuple[int, ...], value: str) -> str:
+    """How many edges are at or below `value`, by halving; past the end `get` is null, and a null is not below."""
+    steps = ", ".join(str(1 << bit) for bit in reversed(range(len(edges).bit_length())))
+    name = variable(key, edges)
+    found = f"aggregate(array({steps}), 0, (a, b) -> IF({value} >= get({name}, a + b - 1), a + b, a))"
+    return f"IF({value} IS NULL, NULL, {found})"
+
+
+def variable(key: Expr, edges: tuple[int, ...]) -> str:
+    """The session variable that holds the edges: their text would be parsed anew each round."""
+    return f"session.headrace_edges_{crc32(emit(key).encode()):08x}_{crc32(np.array(edges, np.int64).tobytes()):08x}"
+
+
+def declare_sql(key: Expr, edges: tuple[int, ...]) -> str:
+    assert isinstance(key, Call)
+    if key.args[0].type.name == "double":
+        kind, texts = "DOUBLE", [_double(edge) for edge in edges]
+    else:
+        kind, texts = "BIGINT", [f"{edge}L" if edge > LEAST else f"({edge + 1}L - 1L)" for edge in edges]
+    return f"DECLARE OR REPLACE VARIABLE {variable(key, edges)} ARRAY<{kind}> DEFAULT array({', '.join(texts)})"
+
+
+def drop_sql(key: Expr, edges: tuple[int, ...]) -> str:
+    return f"DROP TEMPORARY VARIABLE IF EXISTS {variable(key, edges)}"
+
+
+def _double(edge: int) -> str:
+    value = double_of(edge)
+    return f"{value!r}D" if np.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+
+
+def lower_edges(edges: tuple[int, ...], ranks: pa.Array) -> pa.Array:
+    """The keys of cells, out of the ranks that Spark gave; null for a null."""
+    lowest = pa.array(np.array([LEAST, *edges], np.int64))
+    return lowest.take(ranks)

@@ -1,0 +1,151 @@
+"""Crowds of predicates: thousands of constants on one attribute run as cells, and every answer is still Spark's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import Phase, given, settings
+from pyspark.sql import SparkSession
+
+from headrace.families.windows import crowd
+from headrace.families.windows.explain import seating_of
+from tests.engine import test_oracle as oracle
+from tests.engine.race import Race, row, rows_of
+from tests.streams import EPOCH_US
+
+FORMS = ("x > {c}", "x <= {c}", "x BETWEEN {c} AND {d}", "x < {c} OR x >= {d}", "NOT x = {c}", "x IN ({c}, {d})",
+         "x > {c} AND k = 'a'", "n % 2 = 0 AND x < {d} AND x >= {c}", "x > {c} AND n <= {e}",
+         "n > {e} AND big < {b} AND x < {d}")  # fmt: skip
+
+
+def crowded(r: Random, count: int) -> dict[str, str]:
+    """Queries that differ in their constants, and some in keys, windows and aggregates."""
+    found: dict[str, str] = {}
+    while len(found) < count:
+        c = r.randint(0, 11) / 4 + r.choice([0, 0.001, -0.001])
+        where = FORMS[len(found) % len(FORMS)].format(
+            c=c, d=c + r.choice([0.25, 0.6, 1.5]), e=r.randint(0, 7), b=r.randint(0, 2500))
+        keys = r.choice(["k, ", "", "k, n, "])
+        window = r.choice(["'10 seconds'", "'20 seconds', '10 seconds'", "'30 seconds', '5 seconds'"])
+        what = r.choice(["sum(n) AS t, count(*) AS c", "avg(x) AS p, min(x) AS lo", "stddev(x) AS d, max(big) AS m"])
+        having = r.choice(["", "", " HAVING count(*) > 1"])
+        sql = f"SELECT {keys}{what}, window.end AS we FROM s WHERE {where} GROUP BY {keys}window(ts, {window}){having}"
+        found[f"q{len(found)}"] = sql
+    return found
+
+
+def rows_at(first_s: int, count: int) -> list[dict[str, object]]:
+    """With nulls and NaN among the values."""
+    odd = {3: None, 8: float("nan"), 9: float("inf")}
+    return [row(first_s + i, "abc"[i % 3], i % 7 + 1, odd.get(i % 17, (i * 37 % 11) / 4), i * i) for i in range(count)]
+
+
+@pytest.fixture
+def crowd_of_six(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six are a crowd: Spark's own answer to each query takes its time."""
+    monkeypatch.setattr(crowd, "CROWD_MIN", 6)
+
+
+def test_a_crowd_is_answered_by_cells(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path, late_s=3)
+    queries = crowded(Random(1), 40)
+    names = race.eng.add_many(queries)
+    race.feed(rows_at(0, 30), rows_at(30, 40), [*rows_at(70, 25), row(69, "b", 3, 1.5)])
+    race.eng.run()
+    race.check(*names[::5])
+    text = race.eng.explain()
+    assert re.search(r"\d\d bands as runs of \d+ cells of `x`", text)
+    relation = race.eng.catalog.relation("s")
+    seating = seating_of([(r.id, r.query) for r in race.eng.catalog.queries.values()], relation)
+    assert sum(bool(s.bands) for s in seating.shares.values()) == len(queries)
+
+
+@pytest.mark.usefixtures("crowd_of_six")
+def test_a_crowd_comes_and_goes(spark: SparkSession, tmp_path: Path) -> None:
+    """Few at first, as bits; then a crowd, as cells; a restart between; then most leave and others come."""
+    race = Race(spark, tmp_path, late_s=3)
+    queries = crowded(Random(2), 24)
+    first = dict(list(queries.items())[:4])
+    second = dict(list(queries.items())[4:16])
+    third = dict(list(queries.items())[16:])
+    race.eng.add_many(first)
+    race.feed(rows_at(0, 30), rows_at(30, 20))
+    race.eng.run()
+    race.eng.add_many(second)
+    race.feed(rows_at(50, 30))
+    race.eng.run()
+    race.open()
+    race.feed(rows_at(80, 30))
+    race.eng.run()
+    for name in list(second)[:8]:
+        race.eng.drop(name)
+    race.eng.add_many(third)
+    race.feed(rows_at(110, 30), rows_at(140, 40))
+    race.eng.run()
+    race.open()
+    race.feed(rows_at(180, 40))
+    race.eng.run()
+    race.check(*first)
+    left = [*list(second)[8:], *third]
+    race.check(*left, whole=False)
+    assert sum(bool(race.answers(name)) for name in left) >= 8
+
+
+@pytest.mark.usefixtures("crowd_of_six")
+def test_those_with_history_keep_it_when_a_crowd_comes(spark: SparkSession, tmp_path: Path) -> None:
+    """A query that ran as a bit still does after a restart amid a crowd: the log knows its bit, not its cells."""
+    race = Race(spark, tmp_path)
+    long = "SELECT count(*) AS c, window.end AS we FROM s WHERE x > 1.3 GROUP BY window(ts, '60 seconds', '10 seconds')"
+    race.eng.add(long, name="long")
+    race.feed(rows_at(0, 45))
+    race.eng.run()
+    race.eng.add_many(crowded(Random(3), 10))
+    race.open()
+    race.feed(rows_at(45, 40))
+    race.eng.run()
+    race.check("long")
+    assert len(race.answers("long")) >= 6
+
+
+SEEDS = oracle.SEEDS
+
+
+@settings(max_examples=3, deadline=None, phases=[Phase.generate], derandomize=True)
+@given(seed=SEEDS)
+def test_any_predicate_as_cells(spark: SparkSession, seed: int) -> None:
+    _check_seed(spark, seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@settings(max_examples=100, deadline=None, phases=[Phase.generate])
+@given(seed=SEEDS)
+def test_any_predicate_as_cells_long(spark: SparkSession, seed: int) -> None:
+    _check_seed(spark, seed)
+
+
+def _check_seed(spark: SparkSession, seed: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(crowd, "CROWD_MIN", 1)
+        oracle.check_seed(spark, seed)
+
+
+@pytest.mark.usefixtures("crowd_of_six")
+def test_rows_are_told_apart_only_where_asked(spark: SparkSession, tmp_path: Path) -> None:
+    """An edge that comes later splits no history: its query waits for whole windows, the others do not notice."""
+    race = Race(spark, tmp_path)
+    base = crowded(Random(4), 8)
+    race.eng.add_many(base)
+    race.feed(rows_of(0, 33))
+    race.eng.run()
+    race.eng.add("SELECT sum(n) AS t, window.end AS we FROM s WHERE x > 1.2345 GROUP BY window(ts, '20 seconds')",
+                 name="late")
+    race.feed(rows_of(33, 50))
+    race.eng.run()
+    race.check(*base)
+    race.check("late", whole=False)
+    ends_s = [round(r["we"].timestamp() - EPOCH_US / 1e6) for r in race.answers("late")]
+    assert ends_s == [60, 80]
