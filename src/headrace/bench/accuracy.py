@@ -90,7 +90,7 @@ def run(quick: bool, tell: Tell) -> Report:
                Figure("exact_s", exact_s, "s", note="the check, in Spark"),
                Figure("rows_per_s", size.rows / engine_s, "rows/s"),
                Figure("split_time", split_s / plain_s, "×", note="Spark's time for hard_split against hard_sum, alone")]
-    title = f"{size.rows:,} rows, {sum(map(len, answers.values())):,} answers"
+    title = f"{size.rows:,} rows, {len(answers):,} answers"
     return Report(title, tuple(figures), None, machine(size.rounds, 0) | {"rows": str(size.rows)})
 
 
