@@ -32,6 +32,8 @@ class Config:
     panes_max: int = 100_000
     ring_bytes_max: int = 4 << 30
     history_ms: int = 0
+    log_rounds_max: int = 10_000
+    fold_bytes_max: int = 256 << 20
     # plain Spark beside the shared queries
     plain_rows_max: int = 50_000_000
     # Spark

@@ -123,7 +123,8 @@ def _measured(history: Sequence[Stats]) -> list[str]:
     return [
         f"  measured: round {stats['round_id']}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
         f"{seconds['total']:.3f} s ({stages}); unshared, at least {stats['unshared_s']:.1f} s; "
-        f"rings of {stats.get('ring_bytes', 0) / 1e6:,.1f} MB"
+        f"rings of {stats.get('ring_bytes', 0) / 1e6:,.1f} MB, pane log of {stats.get('log_bytes', 0) / 1e6:,.1f} MB "
+        f"in {_many(stats.get('log_files', 0), 'file', 'files')}"
     ]
 
 

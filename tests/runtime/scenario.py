@@ -19,7 +19,7 @@ import pyarrow as pa
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.windows.panes import PaneLog
+from headrace.families.windows.panes import PaneLog, PaneRound
 from headrace.families.windows.plan import Cut, Cuts
 from headrace.runtime.answers import AnswerLog, Block, file_mark
 from headrace.runtime.family import Batch, Outcome, Place, Reading, Round
@@ -52,16 +52,20 @@ class SumFamily:
 
 
 class SumWork:
-    """State: the sum so far, in the newest round of the pane log; and rows that Spark would have written."""
+    """State: what each round added to the sum, in the pane log, whose old rounds are folded into one; and rows that
+    Spark would have written."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._log = PaneLog(place.disk, place.ledger)
-        self._sum = int(self._log.read(self._log.rounds[-1]).column("sum")[0].as_py()) if self._log.rounds else 0
+        self._sum = self._total(self._log.rounds)
         self._queries: Sequence[Registered] = ()
 
     def replan(self, queries: Sequence[Registered]) -> None:
         self._queries = queries
+
+    def rest(self) -> None:
+        pass
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         files = cast(list[int], batch.frame)
@@ -70,16 +74,28 @@ class SumWork:
 
     def _answer(self, files: list[int], round: Round) -> Outcome:
         totals = self._sum + np.cumsum([value_of(i) for i in files], dtype=np.int64)
-        self._sum = int(totals[-1]) if len(files) else self._sum
+        added = int(totals[-1]) - self._sum if len(files) else 0
+        self._sum += added
         outcome = Outcome()
         outcome.blocks = [Block(np.array([r.id]), np.array([len(files)]), np.array(files), (pa.array(totals),))
                           for r in self._queries]
-        mark = self._log.append(round.id, None, None, CUTS, pa.table({"sum": pa.array([self._sum])}))
-        while len(self._log.rounds) > KEPT_ROUNDS:
-            del self._log.rounds[0]
-        outcome.keep = {"panes": self._log.rounds[0].round_id, "rows": round.id}
+        mark = self._log.append(round.id, None, None, CUTS, pa.table({"sum": pa.array([added])}))
+        self._fold(round.id)
+        outcome.keep = {"panes": self._log.keep_from(None), "rows": round.id}
+        outcome.held = self._log.held
         outcome.files = [mark, *self._spark_writes(round.id, files)]
         return outcome
+
+    def _total(self, entries: Sequence[PaneRound]) -> int:
+        return sum(int(self._log.read(entry).column("sum")[0].as_py()) for entry in entries)
+
+    def _fold(self, round_id: int) -> None:
+        """All but the newest rounds become one."""
+        old = self._log.rounds[:-KEPT_ROUNDS]
+        if len(old) > 1:
+            path = f"{self._place.folder}/folded/{round_id:012d}-0.arrow"
+            table = pa.table({"sum": pa.array([self._total(old)])})
+            self._log.rounds[:-KEPT_ROUNDS] = [self._log.write(path, old[-1].round_id, None, None, CUTS, table)]
 
     def _spark_writes(self, round_id: int, files: list[int]) -> list[Any]:
         disk, folder = self._place.disk, f"{self._place.folder}/rows/{round_id:012d}"
@@ -216,10 +232,8 @@ def answers(disk: Disk, source: Path) -> dict[int, list[tuple[int, int]]]:
     """By query id: (file, sum so far) as committed; every file of every kept round is checked on the way."""
     ledger = Ledger(disk, "streams/s")
     ledger.check_sizes()
-    for round_id in ledger.rounds:
-        for mark in ledger.read(round_id).files:
-            if ledger.is_kept(mark, round_id):
-                ledger.check(mark)
+    for mark in ledger.kept_files():
+        ledger.check(mark)
     log, query = AnswerLog(disk, ledger), bind(SQL, {"s": relation_of(source)}, name="any", config=Config())
     found: dict[int, list[tuple[int, int]]] = {}
     for query_id in range(1, IDS + 1):

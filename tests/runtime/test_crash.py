@@ -148,6 +148,8 @@ FORGOTTEN: dict[str, Callable[[str], bool]] = {
     "streams": lambda path: path == "streams",
     "panes": lambda path: "/panes/" in path,
     "the folder of panes": lambda path: path.endswith("/panes"),
+    "folded panes": lambda path: "/folded/" in path,
+    "the folder of folded panes": lambda path: path.endswith("/folded"),
     "answers": lambda path: "/answers/" in path,
     "the folder of answers": lambda path: path.endswith("/answers"),
     "rows": lambda path: path.endswith("part-0"),

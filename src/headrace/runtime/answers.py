@@ -2,6 +2,7 @@
 
 Answers of all queries whose columns have the same types lie together in one Arrow block, sorted
 by query; an index says where each query's rows are, so reading one query slices, not scans.
+A round with very many answers has several such files, in order.
 
     block … block  index  <offset of index: 8 bytes>  "HRANSWER"
 
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from headrace.disk import Disk
 from headrace.errors import HomeError
-from headrace.runtime.ledger import FileMark, Ledger
+from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.query import Query
 from headrace.sql.tree import Bound
 
@@ -74,6 +75,26 @@ def _write(sink: io.BytesIO, batch: pa.RecordBatch) -> None:
         writer.write_batch(batch)
 
 
+class Pieces:
+    """The answers of a round that come in pieces: all but the last are written as they come."""
+
+    def __init__(self, disk: Disk, folder: str, round_id: int) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._round_id = round_id
+        self.marks: list[FileMark] = []
+        self.last: list[Block] = []
+
+    def add(self, blocks: list[Block]) -> None:
+        """One more piece; nothing is written as long as it is the only one."""
+        if self.last and blocks:
+            path = shared_path(self._folder, self._round_id, len(self.marks))
+            data = pack(self.last)
+            self._disk.put(path, data)
+            self.marks.append(mark_of(path, data))
+        self.last = blocks or self.last
+
+
 class AnswerFile:
     """An answers file, mapped into memory."""
 
@@ -119,11 +140,10 @@ class AnswerLog:
 
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None:
         """What a committed round answered to the query, with the columns of its SELECT."""
-        shared = self._path(round_id)
         plain = f"{self._plain(round_id)}/{query_id}/"
         parts: list[pa.Table] = []
         for mark in self._marks_of(round_id):
-            if mark.path == shared:
+            if _is_shared(mark):
                 rows = AnswerFile(self._map(mark)).rows(query_id)
                 parts += [] if rows is None else [dress(query, rows)]
             elif mark.path.startswith(plain):
@@ -143,16 +163,13 @@ class AnswerLog:
         total: Counter[int] = Counter()
         for round_id in self.rounds() if rounds is None else rounds:
             for mark in self._marks_of(round_id):
-                if mark.path == self._path(round_id):
+                if _is_shared(mark):
                     total.update(AnswerFile(self._map(mark)).counts())
                 else:
                     self._map(mark)
                     query_id = int(mark.path.split("/")[-2])
                     total[query_id] += pq.read_metadata(self._disk.root / mark.path).num_rows
         return dict(total)
-
-    def _path(self, round_id: int) -> str:
-        return shared_path(self._ledger.folder, round_id)
 
     def _plain(self, round_id: int) -> str:
         return plain_folder(self._ledger.folder, round_id)
@@ -172,8 +189,14 @@ class AnswerLog:
             return file.read_buffer()
 
 
-def shared_path(folder: str, round_id: int) -> str:
-    return f"{folder}/answers/{round_id:012d}.arrow"
+def shared_path(folder: str, round_id: int, piece: int | None = None) -> str:
+    """The answers file of a round, or one of several: pieces come before it."""
+    return f"{folder}/answers/{round_id:012d}{'' if piece is None else f'.{piece:06d}'}.arrow"
+
+
+def _is_shared(mark: FileMark) -> bool:
+    """Whether it is an answers file; those of plain Spark lie in folders by query."""
+    return mark.path.endswith(".arrow")
 
 
 def plain_folder(folder: str, round_id: int) -> str:

@@ -53,7 +53,7 @@ class Commits:
             files = [*taken.files, *outcome.files]
             if outcome.blocks:
                 files.append(self._write_answers(taken.round.id, outcome))
-            self._sync_folders(files)
+            self._sync_folders([*files, *self._newly_held(outcome)])
         with watch.stage("commit"):
             self._logs.sync(taken.round.id, taken.before)
             if taken.catalog_version != self._secured:
@@ -62,9 +62,20 @@ class Commits:
             self._home.check_held()
             stats = self._stats(taken, outcome, watch)
             manifest = self._manifest(taken, outcome, files, stats)
+            released = self._released(outcome)
             self._ledger.commit(manifest)
+        for mark in released:
+            self._home.disk.remove(mark.path)
         self._sweep(manifest)
         return stats
+
+    def _newly_held(self, outcome: Outcome) -> list[FileMark]:
+        newest = self._ledger.newest
+        return [m for m in outcome.held if newest is None or m not in newest.held]
+
+    def _released(self, outcome: Outcome) -> list[FileMark]:
+        newest = self._ledger.newest
+        return [] if newest is None else [m for m in newest.held if m not in outcome.held]
 
     def _manifest(self, taken: Taken, outcome: Outcome, files: list[FileMark], stats: RoundStats) -> Manifest:
         newest, number, source = self._ledger.newest, taken.round.id, taken.source
@@ -74,7 +85,7 @@ class Commits:
         catalog = (taken.catalog_version, self._catalog.mark(taken.catalog_version))
         return Manifest(
             number, source.checkpoint_id, self._home.epoch, *catalog, first, taken.round.newest_us, source.offsets,
-            source.chain, taken.inputs, tuple(files), keep, asdict(stats),
+            source.chain, taken.inputs, tuple(files), keep, asdict(stats), outcome.held,
         )
 
     def _write_answers(self, round_id: int, outcome: Outcome) -> FileMark:
@@ -94,7 +105,7 @@ class Commits:
         return RoundStats(
             self._stream, round.id, census.rows, census.late, census.no_time, census.bad, taken.queries,
             outcome.answers, round.watermark_us, watch.total(), outcome.unshared_s, outcome.selectivity,
-            outcome.groupings, outcome.ring_bytes, outcome.load,
+            outcome.groupings, outcome.ring_bytes, outcome.log_bytes, outcome.log_files, outcome.load,
         )
 
     def _sweep(self, newest: Manifest) -> None:

@@ -74,10 +74,8 @@ def _stream(disk: Disk, folder: Path, catalog: Catalog) -> list[Finding]:
             findings = [Finding("ok", f"{name}: {len(ledger.rounds)} rounds committed, newest {newest.round_id}")]
             check_catalog(ledger, catalog)
         ledger.check_sizes()
-        for round_id in ledger.rounds:
-            for mark in ledger.read(round_id).files:
-                if ledger.is_kept(mark, round_id):
-                    ledger.check(mark)
+        for mark in ledger.kept_files():
+            ledger.check(mark)
         SparkLogs(disk, ledger.folder).verify(newest)
     except HeadraceError as error:
         return [Finding("bad", f"{name}: {error.what}", _WAYS_OUT)]

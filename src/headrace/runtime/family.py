@@ -95,12 +95,15 @@ class Outcome:
     blocks: list[Block] = field(default_factory=list)
     files: list[FileMark] = field(default_factory=list)
     keep: dict[str, int] = field(default_factory=dict)
+    held: tuple[FileMark, ...] = ()
     faults: dict[int, str] = field(default_factory=dict)
     answers: int = 0
     unshared_s: float = 0.0
     selectivity: dict[str, float] = field(default_factory=dict)
     groupings: int = 1
     ring_bytes: int = 0
+    log_bytes: int = 0
+    log_files: int = 0
     load: Load = NO_LOAD
 
 
@@ -138,6 +141,9 @@ class Work(Protocol):
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         """Take from the rows what the answers need.  The round before may still be being answered: what that
         changes must not be looked at.  May raise; never leaves half an answer."""
+
+    def rest(self) -> None:
+        """No round follows: when this returns, nothing of this work writes to the home."""
 
 
 class Family(Protocol):

@@ -7,6 +7,7 @@
                        /rounds       a manifest for each committed round: the truth
                        /answers      answers by round
                        /panes, /rows, /table   state of the families by round
+                       /folded       panes of old rounds, folded; the newest manifest names them
                        /dead         rows that did not fit
 """
 
@@ -27,7 +28,7 @@ from headrace.errors import HomeError
 
 FORMAT = 2
 MARK = "HEADRACE"
-STREAM_FOLDERS = ("rounds", "answers", "panes", "rows", "table", "dead")
+STREAM_FOLDERS = ("rounds", "answers", "panes", "folded", "rows", "table", "dead")
 
 
 class Home:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import zlib
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,9 @@ class FileMark:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What one round read, and what it made of it."""
+    """What one round read, and what it made of it.
+
+    `held`: files of earlier rounds that the state still needs, beside those of the rounds `keep` speaks of."""
 
     round_id: int
     checkpoint_id: str
@@ -48,6 +50,7 @@ class Manifest:
     files: tuple[FileMark, ...] = ()
     keep: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, Any] = field(default_factory=dict)
+    held: tuple[FileMark, ...] = ()
 
 
 def mark_of(path: str, data: Bytes) -> FileMark:
@@ -102,6 +105,7 @@ class Ledger:
         data = json.loads(body)
         data["inputs"] = tuple((p, s, t) for p, s, t in data["inputs"])
         data["files"] = tuple(FileMark(**f) for f in data["files"])
+        data["held"] = tuple(FileMark(**f) for f in data.get("held", ()))
         return Manifest(**data)
 
     def commit(self, manifest: Manifest) -> None:
@@ -128,15 +132,18 @@ class Ledger:
 
     def check_sizes(self) -> None:
         """Every file of the kept rounds is there with its size (cheap; content is checked on reading)."""
+        for mark in self.kept_files():
+            path = self._disk.root / mark.path
+            if not path.is_file():
+                raise self._damaged(mark, "is missing")
+            if path.stat().st_size != mark.size:
+                raise self._damaged(mark, "has another size than was committed")
+
+    def kept_files(self) -> Iterator[FileMark]:
+        """Every file that must be there."""
         for round_id in self.rounds:
-            manifest = self.read(round_id)
-            for mark in manifest.files:
-                if self.is_kept(mark, round_id):
-                    path = self._disk.root / mark.path
-                    if not path.is_file():
-                        raise self._damaged(mark, "is missing")
-                    if path.stat().st_size != mark.size:
-                        raise self._damaged(mark, "has another size than was committed")
+            yield from (m for m in self.read(round_id).files if self.is_kept(m, round_id))
+        yield from () if self.newest is None else self.newest.held
 
     def is_kept(self, mark: FileMark, round_id: int) -> bool:
         """State that no query needs any more is removed; answers stay as long as their manifest."""

@@ -91,6 +91,7 @@ class Pipeline:
         self._logs.verify(self.ledger.newest)
         check_catalog(self.ledger, self._catalog)
         self.ledger.check_sizes()
+        self._rest()
         place = Place(self._home.disk, self.ledger, self.relation, self._config)
         self._works = {family.name: family.open(place) for family in self._families}
         newest = self.ledger.newest
@@ -130,6 +131,7 @@ class Pipeline:
                 self._later.wait()
             self._give_back()
         self._later.close()
+        self._rest()
         gc.unfreeze()
         with self.published:
             self.published.notify_all()
@@ -152,7 +154,12 @@ class Pipeline:
             raise self.error or explain_failure(error, self.relation) from error
         finally:
             gc.unfreeze()
+            self._rest()
         self._query = None
+
+    def _rest(self) -> None:
+        for work in self._works.values():
+            work.rest()
 
     def _give_back(self) -> None:
         """A file that could not be read may be mended or taken away: only the open round knows of it."""
@@ -371,4 +378,7 @@ def _merge(total: Outcome, part: Outcome) -> None:
     total.selectivity.update(part.selectivity)
     total.groupings = max(total.groupings, part.groupings)
     total.ring_bytes += part.ring_bytes
+    total.log_bytes += part.log_bytes
+    total.log_files += part.log_files
+    total.held += part.held
     total.load = part.load if total.load is NO_LOAD else total.load.with_plain(part.load)

@@ -48,7 +48,7 @@ class RoundStats:
     `seconds` by stage: plan, spark, plain, wait (for the round before), roll, answer, write, commit; their `total`;
     and beside it `trigger`, what Spark took to call for this round after the one before had been read, and `cycle`,
     from commit to commit, which is less than the total where rounds overlap.  `groupings` of the shared aggregate;
-    `ring_bytes` are weighed every few rounds."""
+    `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane log's, on disk."""
 
     stream: str
     round_id: int
@@ -64,6 +64,8 @@ class RoundStats:
     selectivity: Mapping[str, float] = field(default_factory=dict)
     groupings: int = 1
     ring_bytes: int = 0
+    log_bytes: int = 0
+    log_files: int = 0
     load: Load = NO_LOAD
 
     @property

@@ -66,6 +66,9 @@ class PlainWork:
             first = 0 if covered is None else self._log.first_round_of(registered)
             self._starts[registered.id] = _Start(covered, first)
 
+    def rest(self) -> None:
+        """All is written within rounds."""
+
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         outcome = self._answer_all(batch, round, watch)
         return Reading(lambda round, watch: outcome)

@@ -8,7 +8,7 @@ of a round is arrays and different expressions, not queries.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,6 +35,7 @@ Ints = NDArray[np.int64]
 EXPRESSIONS_MAX = 100_000
 RINGS_MAX = 100_000
 LINES_MIN = 64
+ROWS_MAX = 1 << 21  # of queries, finished at once
 
 
 class Answering:
@@ -44,10 +45,22 @@ class Answering:
         self._lines = _Lines()
         self._compiled: dict[Expr, Finish] = {}
 
-    def finish(self, closed: Sequence[Closed], keys: KeySpace, faults: dict[int, str]) -> tuple[list[Block], int]:
-        """Blocks of answers and their number; queries whose expressions fail go to `faults`."""
+    def finish(
+        self, closed: Sequence[Closed], keys: KeySpace, faults: dict[int, str]
+    ) -> Iterator[tuple[list[Block], int]]:
+        """Blocks of answers and their number, ROWS_MAX rows or little more at a time.
+
+        Queries whose expressions fail go to `faults`; those that are there already are left out."""
         table = _RingTable(closed, keys, self._lines)
         due = _due(closed)
+        if faults:
+            due = due.at(np.flatnonzero(~np.isin(due.ids, list(faults))))
+        before = np.cumsum(due.counts) - due.counts
+        parts = np.flatnonzero(np.diff(before // ROWS_MAX, prepend=-1))
+        for start, stop in itertools.pairwise([*parts, due.ids.size]):
+            yield self._finish(due.at(np.arange(start, stop)), table, faults)
+
+    def _finish(self, due: _Due, table: _RingTable, faults: dict[int, str]) -> tuple[list[Block], int]:
         while due.ids.size:
             rows = _Rows(due, table)
             try:

@@ -35,8 +35,12 @@ class Codes(Protocol):
     def encode(self, column: pa.Array) -> Ints:
         """The code of each value; new ones are added."""
 
-    def values(self) -> pa.Array:
-        """The value of each code."""
+    def values(self, start: int = 0) -> pa.Array:
+        """The value of each code from `start` on."""
+
+    @property
+    def nbytes(self) -> int:
+        """Memory taken."""
 
 
 def codes_for(kind: pa.DataType) -> Codes:
@@ -61,6 +65,10 @@ class Table:
         self.size = number_whole(keys, self.keys, self.numbers, before, found, firsts)
         return found, firsts[: self.size - before]
 
+    @property
+    def nbytes(self) -> int:
+        return self.keys.nbytes + self.numbers.nbytes
+
     def make_room(self, more: int) -> None:
         """For so many more keys, if all are new."""
         room = self.keys.size
@@ -80,6 +88,10 @@ class Pairs:
 
     def __len__(self) -> int:
         return self._table.size
+
+    @property
+    def nbytes(self) -> int:
+        return self._table.nbytes
 
     def number(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
         """The number of each pair, and for each new one the first row that has it."""
@@ -117,8 +129,8 @@ class _Nullable(ABC):
     def _add_null(self) -> None:
         """Something stands in its place among the values."""
 
-    def _mask(self) -> Flags:
-        mask: Flags = np.arange(len(self)) == self._null
+    def _mask(self, start: int) -> Flags:
+        mask: Flags = np.arange(start, len(self)) == self._null
         return mask
 
 
@@ -128,17 +140,24 @@ class _Whole(_Nullable):
         self._kind = kind
         self._values: Ints = np.empty(0, np.int64)
 
+    @property
+    def nbytes(self) -> int:
+        return self._table.nbytes + self._values.nbytes
+
     def _encode(self, column: pa.Array) -> Ints:
         keys: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64)
+        before = len(self)
         found, firsts = self._table.number(keys)
-        self._values = np.concatenate((self._values, keys[firsts]))
+        self._values = _longer(self._values, len(self))
+        self._values[before : len(self)] = keys[firsts]
         return found
 
     def _add_null(self) -> None:
-        self._values = np.append(self._values, 0)
+        self._values = _longer(self._values, len(self) + 1)
+        self._values[len(self)] = 0
 
-    def values(self) -> pa.Array:
-        return pa.array(self._values, mask=self._mask()).cast(self._kind)
+    def values(self, start: int = 0) -> pa.Array:
+        return pa.array(self._values[start : len(self)], mask=self._mask(start)).cast(self._kind)
 
 
 class _Text(_Nullable):
@@ -146,6 +165,10 @@ class _Text(_Nullable):
         super().__init__()
         self._starts: Ints = np.zeros(1, np.int64)
         self._text: Bytes = np.empty(0, np.uint8)
+
+    @property
+    def nbytes(self) -> int:
+        return self._table.nbytes + self._starts.nbytes + self._text.nbytes
 
     def _encode(self, column: pa.Array) -> Ints:
         starts, text = _buffers(column)
@@ -167,11 +190,12 @@ class _Text(_Nullable):
         self._make_room(1, 0)
         self._starts[len(self) + 1] = self._starts[len(self)]
 
-    def values(self) -> pa.Array:
-        starts = self._starts[: len(self) + 1].copy()
-        text = self._text[: starts[-1]].copy()
-        plain = pa.LargeStringArray.from_buffers(len(self), pa.py_buffer(starts), pa.py_buffer(text))
-        return pc.if_else(pa.array(self._mask()), pa.scalar(None, pa.large_string()), plain).cast(pa.string())
+    def values(self, start: int = 0) -> pa.Array:
+        first = self._starts[start]
+        starts = self._starts[start : len(self) + 1] - first
+        text = self._text[first : first + starts[-1]].copy()
+        plain = pa.LargeStringArray.from_buffers(len(self) - start, pa.py_buffer(starts), pa.py_buffer(text))
+        return pc.if_else(pa.array(self._mask(start)), pa.scalar(None, pa.large_string()), plain).cast(pa.string())
 
 
 class _Other:
@@ -188,8 +212,12 @@ class _Other:
         places: Ints32 = encoded.indices.to_numpy(zero_copy_only=False)
         return np.array(codes, np.int64)[places]
 
-    def values(self) -> pa.Array:
-        return pa.array(list(self._codes), self._kind)
+    @property
+    def nbytes(self) -> int:
+        return 200 * len(self._codes)  # about what Python takes for an entry and a small value
+
+    def values(self, start: int = 0) -> pa.Array:
+        return pa.array(list(self._codes)[start:], self._kind)
 
 
 def _buffers(column: pa.Array) -> tuple[Ints, Bytes]:

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from headrace.families.windows.cells import is_cell
 from headrace.families.windows.crowd import Crowd
-from headrace.families.windows.measures import Measure
+from headrace.families.windows.fold_plan import steps_for
+from headrace.families.windows.measures import Measure, arrange
 from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, plan_cuts, share
+from headrace.families.windows.ring import bytes_a_group
 from headrace.sql.emit import emit
 from headrace.sql.query import Query
 from headrace.sql.tree import Call, Expr
@@ -51,6 +53,7 @@ def explain_windows(seating: Seating, united: bool = True) -> list[str]:
         *[f"     {line}" for line in _ring_lines(rings)],
         f"  3. finish: each answer joins two parts of its ring; {_many(len(programs), 'program')} (SELECT and HAVING) "
         f"over all of them",
+        *memory_lines(shares),
         *cost_lines(shares, rings, cuts),
     ]
 
@@ -70,12 +73,19 @@ def explain_window_query(query_id: int, seating: Seating, united: bool = True) -
         f"  window:   range {span(asked.window.range_us)}, slide {span(asked.window.slide_us)}, "
         f"offset {span(asked.window.offset_us)}",
         f"  panes:    Spark aggregates {span(cuts.pane_us)} panes, its ring keeps {_many(ring.length, 'pane')} of "
-        f"{span(ring.grain_us)}",
+        f"{span(ring.grain_us)}, {_group_bytes(ring)}",
         f"  measures: {', '.join(_measure(m) for m in asked.measures)}",
         f"  shares:   the Spark aggregate with {_others(len(seating.shares))}, predicate and group-by with "
         f"{_others(same_slot)}, the ring with {_others(len(ring.members))}",
         *[f"  {line.strip()}" for line in cost_lines([asked], [ring], cuts)],
     ]
+
+
+def memory_lines(shares: Sequence[Share]) -> list[str]:
+    """How fine the panes of the log stay for how long."""
+    steps = steps_for({(s.window.range_us, s.window.grain_us) for s in shares})
+    kept = ", ".join(f"of {span(s.width_us)} for {span(s.reach_us)}" for s in steps)
+    return [f"  log:      panes {kept}; older rounds are folded into the next wider ones"]
 
 
 def cost_lines(shares: Sequence[Share], rings: Sequence[RingPlan], cuts: Cuts) -> list[str]:
@@ -131,8 +141,12 @@ def _ring_line(ring: RingPlan) -> str:
     bands = f", bands of {', '.join(emit(c) for c in ring.slot.cells)}" if ring.slot.cells else ""
     return (
         f"{_many(len(ring.members), 'query', 'queries')} on {_many(ring.length, 'pane')} of {span(ring.grain_us)}: "
-        f"where {where}, group by {keys}{bands}"
+        f"where {where}, group by {keys}{bands}; {_group_bytes(ring)}"
     )
+
+
+def _group_bytes(ring: RingPlan) -> str:
+    return f"{bytes_a_group(ring.length, arrange(tuple(ring.measures)).layout):,} bytes a group"
 
 
 def _ring_lines(rings: Sequence[RingPlan], limit: int = 10) -> list[str]:

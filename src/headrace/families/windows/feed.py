@@ -54,6 +54,22 @@ class KeySpace:
         """The groups a slot's answers are numbered by: without its cells."""
         return self.of_slot(slot) if not slot.cells else self.bases.setdefault(slot, Groups(slot.base.keys))
 
+    @property
+    def nbytes(self) -> int:
+        return sum(groups.nbytes for groups in (*self.cuts.values(), *self.slots.values(), *self.bases.values()))
+
+    def keep(self, slot: Slot, kept: Ints) -> Ints:
+        """Number only these groups of a slot from now on; in their new order, what they were called.
+
+        Keys of cuts only come: they are numbered again as they are met."""
+        values = self.of_slot(slot).arrays([self.types[k] for k in slot.keys])
+        self.forget(slot)
+        numbers = self.of_slot(slot).encode([v.take(pa.array(kept)) for v in values], kept.size)
+        order = np.empty(kept.size, np.int64)
+        order[numbers] = kept
+        self.cuts.clear()
+        return order
+
     def forget(self, slot: Slot) -> None:
         self.bases.pop(slot, None)
         gone = self.slots.pop(slot, None)

@@ -34,7 +34,8 @@ class Groups:
         self._pairs = [Pairs() for _ in keys[1:]]
         self._coded: list[Ints] = [np.empty(0, np.int64) for _ in keys]
         self._maps: dict[int, tuple[Groups, Ints32]] = {}
-        self._arrays: list[pa.Array] | None = None
+        self._values: dict[int, pa.Array] = {}
+        self._arrays: list[pa.Array] = []
         self._facts: dict[Expr, pa.Array] = {}
         self._flags: dict[Expr, Ints] = {}
 
@@ -43,7 +44,7 @@ class Groups:
 
     def encode(self, columns: Sequence[pa.Array], rows: int) -> Ints32:
         """The number of each row's key."""
-        return self._encode([_to_raw(column) for column in columns], rows)
+        return self._encode([to_raw(column) for column in columns], rows)
 
     def _encode(self, raw: Sequence[pa.Array], rows: int) -> Ints32:
         if not raw:
@@ -64,7 +65,6 @@ class Groups:
         if codes[0].size:
             self._size += codes[0].size
             self._coded = [np.concatenate(pair) for pair in zip(self._coded, codes, strict=True)]
-            self._arrays = None
 
     def into(self, coarser: Groups) -> Ints32:
         """For each number so far, the one in `coarser`, whose keys are among ours and our facts."""
@@ -81,7 +81,13 @@ class Groups:
         if key not in self.keys:
             return self._facts[key].slice(start)
         place = self.keys.index(key)
-        return self._codes[place].values().take(pa.array(self._coded[place][start:]))
+        codes, known = self._codes[place], self._values.get(place)
+        if known is None:
+            known = codes.values()
+        elif len(known) < len(codes):
+            known = pa.concat_arrays([known, codes.values(len(known))])
+        self._values[place] = known
+        return known.take(pa.array(self._coded[place][start:]))
 
     def values_from(self, key: Expr, start: int) -> pa.Array:
         """The values of a key as they are compared (times as numbers), from group `start` on."""
@@ -92,9 +98,20 @@ class Groups:
 
     def arrays(self, types: Sequence[pa.DataType]) -> list[pa.Array]:
         """One array for each key, its values by number."""
-        if self._arrays is None:
-            self._arrays = self._arrays_from(0, types)
+        known = len(self._arrays[0]) if self._arrays else 0
+        if self.keys and known < self._size:
+            new = self._arrays_from(known, types)
+            both = zip(self._arrays, new, strict=True)
+            self._arrays = [pa.concat_arrays(pair) for pair in both] if self._arrays else new
         return self._arrays
+
+    @property
+    def nbytes(self) -> int:
+        """Memory taken by the keys and their numbers."""
+        held = [*self._coded, *(known for _, known in self._maps.values()), *self._flags.values()]
+        arrays = [*self._arrays, *self._values.values(), *self._facts.values()]
+        tables = [*self._codes.values(), *self._pairs]
+        return sum(x.nbytes for x in (*held, *arrays, *tables))
 
     def learn(self, facts: Sequence[Expr], types: dict[Expr, pa.DataType], evaluate: Evaluate) -> None:
         """Make sure these facts are known of every group."""
@@ -108,7 +125,7 @@ class Groups:
         values = self._arrays_from(start, [types[k] for k in self.keys])
         for fact, found in zip(missing, evaluate(self.keys, values, missing), strict=True):
             types[fact] = found.type
-            new = _to_raw(found)
+            new = to_raw(found)
             self._facts[fact] = pa.concat_arrays([self._facts[fact].slice(0, start), new]) if start else new
 
     def _learned(self, fact: Expr) -> int:
@@ -126,7 +143,7 @@ class Groups:
         return [_from_raw(self._raw(key, start), kind) for key, kind in zip(self.keys, types, strict=True)]
 
 
-def _to_raw(column: pa.Array) -> pa.Array:
+def to_raw(column: pa.Array) -> pa.Array:
     """Values that compare as Spark groups them: floats by their bits (NaN is one group), times as numbers."""
     kind = column.type
     if pa.types.is_float64(kind):

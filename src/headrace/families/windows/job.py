@@ -28,6 +28,7 @@ from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
 from headrace.families.windows.suspects import find_faults, suspects_of
+from headrace.runtime.answers import Pieces
 from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_value_fault, reason_of
 from headrace.runtime.statistics import Census, Stopwatch
@@ -83,10 +84,16 @@ class WindowsWork:
             outcome.groupings, outcome.ring_bytes = len(cuts.cuts), self._rings.nbytes
             outcome.faults, self._rings.barred = self._rings.barred, {}
         with watch.stage("answer"):
-            closed = self._rings.close(round.watermark_us)
-            outcome.blocks, outcome.answers = self._answering.finish(closed, self._rings.keys, outcome.faults)
-        outcome.files.append(mark)
+            pieces = Pieces(self._place.disk, self._place.folder, round.id)
+            for closed in self._rings.close(round.watermark_us):
+                for blocks, answers in self._answering.finish(closed, self._rings.keys, outcome.faults):
+                    pieces.add(blocks)
+                    outcome.answers += answers
+            outcome.blocks = pieces.last
+        outcome.files += [*pieces.marks, mark]
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
+        log = self._rings.log
+        outcome.held, outcome.log_bytes, outcome.log_files = log.held, log.nbytes, len(log.rounds)
         outcome.load = self._gauge.load(cuts, self._rings.plans(), self._rings.keys, panes.num_rows, round)
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
@@ -107,6 +114,9 @@ class WindowsWork:
             if (key, new) not in self._declared:
                 session.sql(declare_sql(key, new))
         self._declared = edges
+
+    def rest(self) -> None:
+        self._rings.rest()
 
     def _find_faults(self, batch: Batch, error: PySparkException) -> dict[int, str]:
         """The queries whose expressions fail on a row of the round."""

@@ -1,8 +1,11 @@
-"""The pane log: what each round added to the panes, one small file a round.
+"""The pane log: what each round added to the panes, one small file a round; old rounds are folded (`folds.py`).
 
 It is the family's whole durable state.  Rings are rebuilt from it after a restart, and a new query
 starts with as much history as the log holds for its predicate, its keys and its measures; windows
 that reach further back are not answered, because rows of theirs may be missing.
+
+A round's own file is in the manifest of that round.  Folded files are in none of their rounds': the newest
+manifest names those in force (`held`), and from which round on rounds stand for themselves (`keep`).
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ _META = b"headrace"
 
 @dataclass(frozen=True, slots=True)
 class PaneRound:
-    """One round of the log.  `newest_before_us`: rows of earlier rounds are not newer than this."""
+    """One round of the log, or several folded into one, up to `round_id`.
+
+    `newest_before_us`: rows of earlier rounds are not newer than this."""
 
     round_id: int
     newest_before_us: int | None
@@ -36,6 +41,10 @@ class PaneRound:
     cuts: Cuts
     rows: int
     mark: FileMark
+
+    @property
+    def is_folded(self) -> bool:
+        return "/folded/" in self.mark.path
 
 
 class PaneLog:
@@ -47,6 +56,7 @@ class PaneLog:
         self._writer = ThreadPoolExecutor(1, "headrace-panes")
         self.rounds: list[PaneRound] = []
         newest = ledger.newest
+        self.rounds += [self._open(0, mark) for mark in (newest.held if newest is not None else ())]
         first = 0 if newest is None else max(newest.keep.get("panes", 0), newest.first_round)
         for round_id in ledger.rounds:
             marks = [m for m in ledger.read(round_id).files if "/panes/" in m.path] if round_id >= first else []
@@ -63,37 +73,50 @@ class PaneLog:
     def begin(self, round_id: int, newest_before_us: int | None, newest_us: int | None, cuts: Cuts,
               table: pa.Table) -> Callable[[], FileMark]:
         """Write a round while the caller goes on; what is returned waits for it, and must be called."""
-        meta = {"before": newest_before_us, "newest": newest_us, "cuts": _cuts_out(cuts)}
-        table = table.replace_schema_metadata({_META: json.dumps(meta).encode()})
-        writing = self._writer.submit(self._write, self.path(round_id), table)
+        writing = self._writer.submit(
+            self.write, self.path(round_id), round_id, newest_before_us, newest_us, cuts, table
+        )
 
         def end() -> FileMark:
-            mark = writing.result()
-            self.rounds.append(PaneRound(round_id, newest_before_us, newest_us, cuts, table.num_rows, mark))
-            return mark
+            entry = writing.result()
+            self.rounds.append(entry)
+            return entry.mark
 
         return end
 
-    def _write(self, path: str, table: pa.Table) -> FileMark:
+    def write(self, path: str, round_id: int, newest_before_us: int | None, newest_us: int | None, cuts: Cuts,
+              table: pa.Table) -> PaneRound:
+        """A file of the log, durable; it is no part of the log yet."""
+        meta = {"before": newest_before_us, "newest": newest_us, "cuts": _cuts_out(cuts), "round": round_id}
+        table = table.replace_schema_metadata({_META: json.dumps(meta).encode()})
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         data = sink.getbuffer()
         self._disk.put(path, data)
-        return mark_of(path, data)
+        return PaneRound(round_id, newest_before_us, newest_us, cuts, table.num_rows, mark_of(path, data))
 
     def read(self, entry: PaneRound) -> pa.Table:
         with pa.memory_map(str(self._disk.root / entry.mark.path)) as file:
             return pa.ipc.open_stream(file.read_buffer()).read_all()
 
     def keep_from(self, horizon_us: int | None) -> int:
-        """Let go of rounds whose panes are all older than the horizon; the first round kept."""
+        """Let go of rounds whose panes are all older than the horizon; the first round that stands for itself."""
         while len(self.rounds) > 1 and horizon_us is not None:
             newest = self.rounds[0].newest_us
             if newest is not None and newest >= horizon_us:
                 break
             del self.rounds[0]
-        return self.rounds[0].round_id if self.rounds else 0
+        return next((e.round_id for e in self.rounds if not e.is_folded), 0)
+
+    @property
+    def held(self) -> tuple[FileMark, ...]:
+        """The folded files in force."""
+        return tuple(e.mark for e in self.rounds if e.is_folded)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(e.mark.size for e in self.rounds)
 
     def since(self, share: Share) -> tuple[bool, int]:
         """(whether all rows ever are covered, else the time from which they are) for a query's needs."""
@@ -108,9 +131,10 @@ class PaneLog:
             before = self.rounds[-1].newest_us if self.rounds else None
         return (True, 0) if before is None else (False, before + 1)
 
-    def replay(self) -> Iterator[tuple[PaneRound, pa.Table]]:
+    def replay(self, from_us: int) -> Iterator[tuple[PaneRound, pa.Table]]:
+        """Rounds with rows from that time on, oldest first."""
         for entry in self.rounds:
-            if entry.rows:
+            if entry.rows and (entry.newest_us is None or entry.newest_us >= from_us):
                 yield entry, self.read(entry)
 
     def _open(self, round_id: int, mark: FileMark) -> PaneRound:
@@ -118,7 +142,7 @@ class PaneLog:
         table = pa.ipc.open_stream(data).read_all()
         meta = json.loads(table.schema.metadata[_META])
         cuts = _cuts_in(json.dumps(meta["cuts"]))
-        return PaneRound(round_id, meta["before"], meta["newest"], cuts, table.num_rows, mark)
+        return PaneRound(meta.get("round", round_id), meta["before"], meta["newest"], cuts, table.num_rows, mark)
 
 
 @lru_cache(maxsize=100_000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.families.windows import fold_kernels
-from headrace.families.windows.ring_kernels import Columns, Ints, Ops
+from headrace.families.windows.ring_kernels import Columns, Ints, Ints32, Ops
 
 
 class Partials:
@@ -47,6 +47,13 @@ class Partials:
                 old.pane[left].copy(), old.group[left].copy(), old.ints[:, left].copy(), old.floats[:, left].copy()
             )
             self._rows -= done
+
+    def renumber(self, numbers: Ints32, groups: int) -> None:
+        """Group g is called `numbers[g]` from now on, which is below `groups`."""
+        mine = self.columns.group[: self._rows]
+        mine[:] = numbers[mine]
+        assert not mine.size or mine.min() >= 0, "a group of an open pane is still needed"
+        self._stamp, self._place = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
 
     def _count(self, through: int) -> int:
         return int(np.searchsorted(self.columns.pane[: self._rows], through, side="right"))

@@ -36,6 +36,7 @@ from headrace.families.windows.partials import Partials
 from headrace.families.windows.ring_kernels import Columns, Floats, Ints, Ints32, Ops, Rows
 
 CHUNK_ROWS = 1 << 18
+PAGE_GROUPS = 512  # 4,096 bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,11 @@ class Answers:
     offsets: Ints
 
 
+def bytes_a_group(length: int, layout: Layout) -> int:
+    """What a ring of so many panes keeps for one group: tails, heads, and one row to join in."""
+    return 8 * (length + (length - 1).bit_length() + 2) * (len(layout.int_ops) + len(layout.float_ops))
+
+
 class _Chunk(NamedTuple):
     """What one call of `advance` wrote: blocks (shape, end, number of answers) and their answers."""
 
@@ -100,7 +106,7 @@ class Ring:
         self._all = Ops(np.arange(len(layout.int_ops)), np.arange(len(layout.float_ops)))
         self._open = Partials(self._ops)
         self._groups = 0
-        self._clock = np.array([first, first - length - 1, 0, 0, 0, 0], np.int64)
+        self._clock = np.array([first, first - length - 1, 0, 0, 0, 0, 0], np.int64)
         self._tail = self._rows(length, 0)
         self._head = self._rows((length - 1).bit_length() + 1, 0)
         self._row = self._rows(1, 0)
@@ -114,7 +120,21 @@ class Ring:
 
     @property
     def nbytes(self) -> int:
-        return sum(a.nbytes for rows in (self._tail, self._head, self._row) for a in rows) + self._open.nbytes
+        """What is in use; room for groups to come takes no memory until they come."""
+        width: int = self._row.ints.shape[2]
+        used = min(width, -(-self._groups // PAGE_GROUPS) * PAGE_GROUPS)
+        return used * bytes_a_group(self.length, self.layout) + self._open.nbytes
+
+    def keep(self, kept: Ints) -> None:
+        """Forget all other groups: group g is from now on what `kept[g]` was.  Open panes hold none of the others."""
+        self._widen(int(kept.max(initial=-1)) + 1)  # some it has not met yet
+        for rows in (self._tail, self._head):
+            kernels.keep_groups(rows, kept)
+        numbers = np.full(self._groups, -1, np.int32)
+        numbers[kept] = np.arange(kept.size)
+        self._open.renumber(numbers, kept.size)
+        self._groups = kept.size
+        self._resize(_room(kept.size, 1))
 
     def add(self, panes: Ints, groups: Ints32, ints: Ints, floats: Floats, places: Ops | None = None) -> None:
         """Merge partial rows, by pane, into open panes, in the order given.
@@ -129,23 +149,28 @@ class Ring:
         self._open.append(Columns(panes, groups, ints, floats), self._all if places is None else places, width)
         self._widen(width)
 
-    def close(self, through: int, windows: Windows) -> Answers:
+    def is_behind(self, through: int) -> bool:
+        """Whether panes up to `through` are still to be closed."""
+        return bool(self._clock[kernels.NEXT] <= through)
+
+    def close(self, through: int, windows: Windows, answers_max: int = 1 << 62) -> Answers:
         """Close every open pane up to `through`, in order; answer each window that ends at the right edge of one.
 
-        The answers of all those panes are held at once: a caller with far to go goes in several steps.
-        `windows` is taken to be unchanged if it is the object of the last call.
+        Stops after the window that makes `answers_max` full: while the ring `is_behind`, the same call goes on where
+        it stopped.  `windows` is taken to be unchanged if it is the object of the last call.
         """
         spans, due = self._spans(windows)
         order = self._open.due(through)
         self._clock[kernels.USED] = 0
         chunks: list[_Chunk] = []
-        answers = 0
-        while self._clock[kernels.NEXT] <= through:
-            chunk = self._chunk(due.size, answers)
-            answers = self._advance(through, order, spans, due, chunk)
+        wanting = written = 0
+        while self.is_behind(through) and written < answers_max:
+            chunk = self._chunk(due.size, wanting, answers_max - written)
+            wanting = self._advance(through, order, spans, due, chunk)
+            written += int(self._clock[kernels.WRITTEN])
             if self._clock[kernels.WRITTEN]:
                 chunks.append(chunk._replace(blocks=chunk.blocks[:, : self._clock[kernels.BLOCKS]]))
-        self._open.drop(through)
+        self._open.drop(int(self._clock[kernels.NEXT] - 1 + self._clock[kernels.ENTERED]))
         return _gather(chunks, due.size) if chunks else _nothing(due.size, self.layout)
 
     def _advance(self, through: int, order: Ints, spans: Ints, due: Ints, chunk: _Chunk) -> int:
@@ -162,36 +187,46 @@ class Ring:
             self._windows, self._spans_due = windows, (spans, np.empty(spans.shape[1], np.int64))
         return self._spans_due
 
-    def _chunk(self, shapes: int, answers: int) -> _Chunk:
-        room = max(min(CHUNK_ROWS, shapes * self._groups), answers)
+    def _chunk(self, shapes: int, wanting: int, most: int) -> _Chunk:
+        room = max(min(CHUNK_ROWS, shapes * self._groups, most), wanting)
         panes = max(1, min(64, CHUNK_ROWS // max(1, shapes)))
         blocks = np.empty((3, shapes * panes), np.int64)
         return _Chunk(blocks, answer_columns(self._ops.ints.size, self._ops.floats.size, room))
 
     def _rows(self, rows: int, width: int) -> Rows:
-        """Empty rows."""
+        """Rows that are not live, with nothing in them yet."""
         ints = np.empty((rows, self._ops.ints.size, width), np.int64)
         floats = np.empty((rows, self._ops.floats.size, width), np.float64)
-        new = Rows(ints, floats, np.zeros(rows, np.uint8))
-        kernels.clear_rows(self._ops, new)
-        return new
+        return Rows(ints, floats, np.zeros(rows, np.uint8))
 
     def _widen(self, groups: int) -> None:
-        """Make room for `groups` groups: exactly at first, then doubling."""
-        self._groups = max(self._groups, groups)
-        width = self._row.ints.shape[2]
-        if groups > width:
-            width = max(groups, 2 * width)
-            self._tail = self._wider(self._tail, width)
-            self._head = self._wider(self._head, width)
+        """Take in groups up to `groups`."""
+        if groups <= self._groups:
+            return
+        if groups > self._row.ints.shape[2]:
+            self._resize(_room(groups, self._row.ints.shape[2]))
+        for rows in (self._tail, self._head):
+            kernels.clear_groups(self._ops, rows, self._groups, groups)
+        self._groups = groups
+
+    def _resize(self, width: int) -> None:
+        """Move to rows of this width, one kind after the other, so that only one of them is there twice."""
+        if width != self._row.ints.shape[2]:
+            self._tail = self._moved(self._tail, width)
+            self._head = self._moved(self._head, width)
             self._row = self._rows(1, width)
 
-    def _wider(self, old: Rows, width: int) -> Rows:
+    def _moved(self, old: Rows, width: int) -> Rows:
         new = self._rows(old.live.size, width)
-        new.ints[:, :, : old.ints.shape[2]] = old.ints
-        new.floats[:, :, : old.floats.shape[2]] = old.floats
+        new.ints[:, :, : self._groups] = old.ints[:, :, : self._groups]
+        new.floats[:, :, : self._groups] = old.floats[:, :, : self._groups]
         new.live[:] = old.live
         return new
+
+
+def _room(groups: int, width: int) -> int:
+    """How wide rows are to be that are `width` now: few groups exactly at first, others may double without a move."""
+    return groups if not width and groups <= PAGE_GROUPS else 1 << max(groups - 1, 0).bit_length()
 
 
 def answer_columns(ints: int, floats: int, room: int) -> Columns:

@@ -20,8 +20,9 @@ Flags = NDArray[np.uint8]
 ADD, MIN, MAX, MOMENTS_N, MOMENTS_MEAN, MOMENTS_M2 = range(6)
 
 # Cells of a ring's clock: next pane to close, last closed pane that holds rows, whether the next pane is already
-# in the ring and only its answers are missing, partials used, answers written, blocks written.
-NEXT, LAST, ENTERED, USED, WRITTEN, BLOCKS = range(6)
+# in the ring and only its answers are missing, partials used, answers written, blocks written, and the shape whose
+# answers come next.
+NEXT, LAST, ENTERED, USED, WRITTEN, BLOCKS, SHAPE = range(7)
 
 INT_MAX = np.iinfo(np.int64).max
 INT_MIN = np.iinfo(np.int64).min
@@ -35,7 +36,9 @@ class Ops(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """`[row, column, group]`; a row that is not live is empty: all identities."""
+    """`[row, column, group]`; a row that is not live is empty: all identities.
+
+    There is room for more groups than there are.  It is never touched, so that it takes no memory."""
 
     ints: Ints
     floats: Floats
@@ -116,19 +119,35 @@ def join_floats(ops: Ints, left: Floats, right: Floats, out: Floats, groups: int
 
 
 @numba.njit(cache=True, nogil=True)
-def clear(ops: Ops, ints: Ints, floats: Floats) -> None:
-    """Make a row empty: every column its identity."""
+def clear(ops: Ops, ints: Ints, floats: Floats, start: int, stop: int) -> None:
+    """Make these groups of a row empty: every column its identity."""
     for c in range(ops.ints.size):
-        ints[c, :] = 0 if ops.ints[c] == ADD else (INT_MAX if ops.ints[c] == MIN else INT_MIN)
+        ints[c, start:stop] = 0 if ops.ints[c] == ADD else (INT_MAX if ops.ints[c] == MIN else INT_MIN)
     for c in range(ops.floats.size):
-        floats[c, :] = np.nan if ops.floats[c] == MIN else (-np.inf if ops.floats[c] == MAX else 0.0)
+        floats[c, start:stop] = np.nan if ops.floats[c] == MIN else (-np.inf if ops.floats[c] == MAX else 0.0)
 
 
 @numba.njit(cache=True, nogil=True)
-def clear_rows(ops: Ops, rows: Rows) -> None:
+def clear_groups(ops: Ops, rows: Rows, start: int, stop: int) -> None:
+    """Make new groups empty in all rows."""
     for row in range(rows.live.size):
-        clear(ops, rows.ints[row], rows.floats[row])
-        rows.live[row] = 0
+        clear(ops, rows.ints[row], rows.floats[row], start, stop)
+
+
+@numba.njit(cache=True, nogil=True)
+def clear_rows(ops: Ops, rows: Rows, groups: int) -> None:
+    clear_groups(ops, rows, 0, groups)
+    rows.live[:] = 0
+
+
+@numba.njit(cache=True, nogil=True)
+def keep_groups(rows: Rows, kept: Ints) -> None:
+    """Group g becomes what `kept[g]` was."""
+    for row in range(rows.live.size):
+        for c in range(rows.ints.shape[1]):
+            rows.ints[row, c, : kept.size] = rows.ints[row, c][kept]
+        for c in range(rows.floats.shape[1]):
+            rows.floats[row, c, : kept.size] = rows.floats[row, c][kept]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -195,8 +214,8 @@ def extend(b: int, k: int, ops: Ops, tail: Rows, head: Rows, groups: int) -> Non
     """Pane b joins the heads: that of level k starts anew with it, those of higher set bits go on."""
     levels = head.live.size - 1
     t = b % tail.live.size
-    head.ints[k] = tail.ints[t]
-    head.floats[k] = tail.floats[t]
+    head.ints[k, :, :groups] = tail.ints[t, :, :groups]
+    head.floats[k, :, :groups] = tail.floats[t, :, :groups]
     head.live[k] = tail.live[t]
     if tail.live[t] == 0:
         return
@@ -216,7 +235,7 @@ def enter(
     lengthen(b, k, ops, tail, groups)
     t = b % tail.live.size
     if tail.live[t]:
-        clear(ops, tail.ints[t], tail.floats[t])
+        clear(ops, tail.ints[t], tail.floats[t], 0, groups)
         tail.live[t] = 0
     while clock[USED] < order.size and parts.pane[order[clock[USED]]] == b:
         p = order[clock[USED]]
@@ -253,24 +272,6 @@ def count_groups(a: int, b: int, tail: Rows, head: Rows, groups: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def list_due(b: int, spans: Ints, due: Ints, tail: Rows, head: Rows, groups: int, blocks: Ints,
-             at: int) -> tuple[int, int]:
-    """From block `at` on, the windows ending with pane b that hold rows, as (shape, end, answers).
-
-    Returns the position after the last block, and all answers.
-    """
-    total = 0
-    for i in range(due.size):
-        if due[i] == b + 1:
-            count = count_groups(b + 1 - spans[0, i], b, tail, head, groups)
-            if count:
-                blocks[0, at], blocks[1, at], blocks[2, at] = i, b + 1, count
-                at += 1
-                total += count
-    return at, total
-
-
-@numba.njit(cache=True, nogil=True)
 def answer(a: int, b: int, at: int, ops: Ops, tail: Rows, head: Rows, groups: int, row: Rows, out: Columns) -> int:
     """Write the answers of panes [a, b] from position `at` on; returns the position after them."""
     t = a % tail.live.size
@@ -298,12 +299,14 @@ def answer(a: int, b: int, at: int, ops: Ops, tail: Rows, head: Rows, groups: in
 
 
 @numba.njit(cache=True, nogil=True)
-def skip_emptiness(through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, order: Ints, parts: Columns) -> bool:
+def skip_emptiness(
+    through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, order: Ints, parts: Columns, groups: int
+) -> bool:
     """If nothing in the ring can be part of an answer any more, go on at the next pane that holds rows."""
     if clock[NEXT] <= clock[LAST] + tail.live.size:
         return False
     # Every tail is empty; heads may hold panes up to LAST, but a window that used them would be longer than the ring.
-    clear_rows(ops, head)
+    clear_rows(ops, head, groups)
     ahead = through + 1
     if clock[USED] < order.size:
         ahead = min(ahead, parts.pane[order[clock[USED]]])
@@ -313,31 +316,49 @@ def skip_emptiness(through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, 
 
 
 @numba.njit(cache=True, nogil=True)
+def answer_due(clock: Ints, ops: Ops, tail: Rows, head: Rows, row: Rows, groups: int, spans: Ints, due: Ints,
+               blocks: Ints, out: Columns) -> int:
+    """The windows that end with the next pane and hold rows, from shape SHAPE on, as blocks (shape, end, answers).
+
+    Stops at a window whose answers do not fit any more, and returns how many those are; 0 when all are written."""
+    b = clock[NEXT]
+    for i in range(clock[SHAPE], due.size):
+        if due[i] != b + 1:
+            continue
+        a = b + 1 - spans[0, i]
+        count = count_groups(a, b, tail, head, groups)
+        if not count:
+            continue
+        if blocks.shape[1] == clock[BLOCKS] or out.group.size - clock[WRITTEN] < count:
+            clock[SHAPE] = i
+            return count
+        at = clock[BLOCKS]
+        blocks[0, at], blocks[1, at], blocks[2, at] = i, b + 1, count
+        clock[BLOCKS] += 1
+        clock[WRITTEN] = answer(a, b, clock[WRITTEN], ops, tail, head, groups, row, out)
+    return 0
+
+
+@numba.njit(cache=True, nogil=True)
 def advance(through: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: Rows, row: Rows, groups: int,
             order: Ints, parts: Columns, spans: Ints, due: Ints, blocks: Ints, out: Columns) -> int:
-    """Close panes up to `through`.  Stop early, with the answers the next pane has, when `out` or `blocks` is full."""
+    """Close panes up to `through`.  Stop early, with the answers the next window has, when `out` or `blocks` is full."""
     schedule(clock[NEXT], spans, due)
     while clock[NEXT] <= through:
         if not clock[ENTERED]:
-            if skip_emptiness(through, clock, ops, tail, head, order, parts):
+            if skip_emptiness(through, clock, ops, tail, head, order, parts, groups):
                 schedule(clock[NEXT], spans, due)
                 continue
             enter(clock[NEXT], clock, ops, places, tail, head, order, parts, groups)
+        wanting = answer_due(clock, ops, tail, head, row, groups, spans, due, blocks, out)
+        if wanting:
+            return wanting
         b = clock[NEXT]
-        if blocks.shape[1] - clock[BLOCKS] < due.size:
-            return 0
-        stop, total = list_due(b, spans, due, tail, head, groups, blocks, clock[BLOCKS])
-        if out.group.size - clock[WRITTEN] < total:
-            return total
-        for i in range(clock[BLOCKS], stop):
-            a = b + 1 - spans[0, blocks[0, i]]
-            clock[WRITTEN] = answer(a, b, clock[WRITTEN], ops, tail, head, groups, row, out)
         for i in range(due.size):
             if due[i] == b + 1:
                 due[i] += spans[1, i]
-        clock[BLOCKS] = stop
         clock[NEXT] = b + 1
-        clock[ENTERED] = 0
+        clock[ENTERED] = clock[SHAPE] = 0
     return 0
 
 

@@ -6,7 +6,7 @@ rebuilt from the log before the next round; nothing else notices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ from headrace.families.windows.bands import Band
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
+from headrace.families.windows.fold_plan import FoldPlan
+from headrace.families.windows.folds import Folds
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.measures import Arrangement, arrange, places_in
 from headrace.families.windows.panes import PaneLog
@@ -38,7 +40,7 @@ from headrace.families.windows.plan import (
     plan_cuts,
     share,
 )
-from headrace.families.windows.ring import Answers, Ring, Windows
+from headrace.families.windows.ring import Answers, Ring, Windows, bytes_a_group
 from headrace.families.windows.ring_kernels import Ops
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
@@ -51,9 +53,11 @@ Ints = NDArray[np.int64]
 ALWAYS = -(1 << 60)
 Rolled = tuple[Twig, SlotRows]
 SELECTIVITIES_MAX = 32
+ANSWERS_MAX = 1 << 20  # of rings, held at once
 MEMORY_ROUNDS = 8
-IDLE_ROUNDS = 32
+IDLE_ROUNDS = 16
 IDLE_GROUPS_MIN = 1_000
+IDLE_SHARE = 1.25
 MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Streaming was seen to cost on two cores
 
 
@@ -87,9 +91,8 @@ class Seat:
     is_barred: bool = False
 
     def nbytes(self, groups: int) -> int:
-        """What the ring's tails take with so many groups."""
-        layout = self.arrangement.layout
-        return 8 * self.plan.length * groups * (len(layout.int_ops) + len(layout.float_ops))
+        """What the ring takes with so many groups, but for rows of open panes."""
+        return groups * bytes_a_group(self.plan.length, self.arrangement.layout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,8 @@ class Rings:
     def __init__(self, disk: Disk, ledger: Ledger, config: Config) -> None:
         self._config = config
         self._log = PaneLog(disk, ledger)
+        self._folds = Folds(self._log, disk, ledger.folder)
+        self._fold_plan: FoldPlan | None = None
         self._seating = Seating()
         self._seats: dict[RingKey, Seat] = {}
         self._crowd = Crowd()
@@ -212,6 +217,7 @@ class Rings:
     def take(self, cuts: Cuts, panes: pa.Table, round: Round, evaluate: Evaluate) -> FileMark:
         """Log the round's panes and add them to the rings, both at once."""
         logged = self._log.begin(round.id, round.newest_before_us, round.newest_us, cuts, panes)
+        self._folds.begin(self._plan_folds(), round.watermark_before_us)
         rolled = list(PaneRows(cuts, panes, self.keys, evaluate).roll(self._branches_of(cuts)))
         self._rebuild(round, rolled, evaluate)
         for twig, rows in rolled:
@@ -223,26 +229,30 @@ class Rings:
         self._check_memory()
         return logged()
 
-    def close(self, watermark_us: int | None) -> list[Closed]:
-        """Close what the watermark has passed; the rings that answered something."""
-        if watermark_us is None:
-            return []
-        closed = []
-        for seat in self._seats.values():
+    def close(self, watermark_us: int | None) -> Iterator[list[Closed]]:
+        """Close what the watermark has passed; the rings that answered something, ANSWERS_MAX answers or little more
+        at a time.  All must be taken: rings are closed as they are asked for."""
+        closed: list[Closed] = []
+        room = ANSWERS_MAX
+        for seat in self._seats.values() if watermark_us is not None else ():
             if seat.is_barred:
                 continue
-            assert seat.ring is not None
+            assert seat.ring is not None and watermark_us is not None
             through = watermark_us // seat.plan.grain_us - 1
-            if through >= seat.ring.next_pane:
+            while seat.ring.is_behind(through):
                 if seat.members is None:
                     seat.members = self._members(seat.plan)
-                answers = seat.ring.close(through, seat.members.ring_windows)
+                answers = seat.ring.close(through, seat.members.ring_windows, room)
                 if answers.end.size and seat.members.bands is not None:
                     pairs = self._order_of(seat.plan.slot).numbered()
                     answers = fold_bands(answers, seat.ring.layout, seat.members.bands, pairs)
+                room -= answers.end.size
                 if answers.end.size:
                     closed.append(Closed(seat, seat.members, answers))
-        return closed
+                if room <= 0:
+                    yield closed
+                    closed, room = [], ANSWERS_MAX
+        yield closed
 
     def _order_of(self, slot: Slot) -> CellOrder:
         pairs, groups = self.keys.of_slot(slot), self.keys.of_answers(slot)
@@ -265,8 +275,24 @@ class Rings:
             self._longest_us = max((s.window.range_us for s in self._seating.shares.values()), default=0)
         longest = self._longest_us
         if self._rounds % IDLE_ROUNDS == 0:
-            self._retire_idle(watermark_us - longest)
+            self._retire_idle(watermark_us)
+        self._folds.end(self._plan_folds(), watermark_us)
         return self._log.keep_from(watermark_us - longest - self._config.history_ms * US_PER_MS)
+
+    def _plan_folds(self) -> FoldPlan:
+        if self._fold_plan is None:
+            needs = {(s.window.range_us, s.window.grain_us) for s in self._seating.shares.values()}
+            config = self._config
+            history_us = config.history_ms * US_PER_MS
+            self._fold_plan = FoldPlan(needs, history_us, config.log_rounds_max, config.fold_bytes_max)
+        return self._fold_plan
+
+    @property
+    def log(self) -> PaneLog:
+        return self._log
+
+    def rest(self) -> None:
+        self._folds.rest()
 
     def _note_seen(self, slot: Slot, rows: SlotRows) -> None:
         """When each group was last seen."""
@@ -279,16 +305,22 @@ class Rings:
             seen = self._seen[slot] = wider
         np.maximum.at(seen, rows.groups, rows.pane_us)
 
-    def _retire_idle(self, horizon_us: int) -> None:
-        """Where most groups are in no open window any more, number the others anew: the rings are rebuilt narrower."""
+    def _retire_idle(self, watermark_us: int) -> None:
+        """Where a good part of the groups is in no open window any more, number the others anew."""
+        by_slot: dict[Slot, list[Seat]] = {}
+        for seat in self._seats.values():
+            by_slot.setdefault(seat.plan.slot, []).append(seat)
         for slot, seen in list(self._seen.items()):
-            groups, live = len(self.keys.of_slot(slot)), int(np.count_nonzero(seen >= horizon_us))
-            if groups > 2 * live + IDLE_GROUPS_MIN:
-                self._forget(slot)
-                for seat in self._seats.values():
-                    if seat.plan.slot == slot:
-                        seat.ring = None
-                self.keys.cuts.clear()  # keys of cuts only come; they are numbered again as they are met
+            # a group is seen by where its pane begins: the row may be as much newer as the widest pane is wide
+            reach = max(s.plan.grain_us * (s.plan.length + 1) for s in by_slot[slot])
+            groups = len(self.keys.of_slot(slot))
+            kept = np.flatnonzero(seen[:groups] >= watermark_us - reach)
+            if slot.keys and groups > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
+                order = self.keys.keep(slot, kept)
+                self._seen[slot] = seen[order]
+                for seat in by_slot[slot]:
+                    if seat.ring is not None:
+                        seat.ring.keep(order)
 
     def unshared_s(self, rows: int, spark_s: float) -> float:
         """Spark time of the round with each query a job of its own, at the least: a micro-batch each.
@@ -312,7 +344,7 @@ class Rings:
         return self._branches[id(cuts)][1]
 
     def _replanned(self) -> None:
-        self._cuts = self._cuts_apart = self._longest_us = None
+        self._cuts = self._cuts_apart = self._longest_us = self._fold_plan = None
         self._rounds = 0
         self._branches.clear()
         self._by_slot.clear()
@@ -332,9 +364,11 @@ class Rings:
             return
         new = {id(seat) for seat, _ in missing}
         slots = {seat.plan.slot for seat, _ in missing}
-        for entry, table in self._log.replay():
+        first_us = min((s.ring.next_pane * s.plan.grain_us for s, _ in missing if s.ring is not None), default=0)
+        for entry, table in self._log.replay(first_us):
             branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
             for twig, old in PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches):
+                self._note_seen(twig.slot, old)
                 for seat in self._by_slot[twig.slot]:
                     # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
                     # count this round (`since`), and for all others that is the same window
@@ -381,7 +415,8 @@ class Rings:
         self._rounds += 1
         if self._rounds % MEMORY_ROUNDS != 1:
             return
-        self.nbytes = self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
+        rings = self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
+        self.nbytes = rings + self.keys.nbytes + sum(seen.nbytes for seen in self._seen.values())
 
     def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> int:
         """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed; their bytes.

@@ -1,0 +1,186 @@
+"""How wide the panes of the log must be at which age, and what to fold next.  Pure.
+
+A window of range r whose edges are multiples of g needs panes of g, or finer ones that divide it, for as long as r
+lasts.  So the width that serves all queries grows with age, in *steps*: with 10 s sliding by 10 s beside 30 days
+sliding by a day it is 10 s at first and a day from then on.  Steps are those of the queries whose grain the panes still
+divide: for others the panes are too wide already.
+
+The log is folded rounds, oldest first, and then rounds as they came.  One fold at a time: rounds that have come of age,
+when there are enough of them, or folded ones that have reached the next step.  Either takes older folded neighbours
+along that are not larger than all it has so far, so that a row is rewritten a logarithmic number of times.  No fold
+spans more than an eighth of its step: so much longer than needed may its oldest rows stay.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.families.windows.folding import can_fold, same_groupings
+from headrace.families.windows.plan import Cuts
+from headrace.runtime.ledger import FileMark
+
+FOLD_ROUNDS = 256  # so many rounds that have come of age are folded
+FOLD_BYTES = 64 << 20  # or so many bytes of them
+FOLD_SHARE = 16  # or those of such a part of what their step reaches
+SPAN_SHARE = 8
+
+Need = tuple[int, int]
+"""Range and grain of a window, in µs."""
+
+
+class Entry(Protocol):
+    """What is asked of an entry of the log: see `panes.PaneRound`."""
+
+    @property
+    def newest_before_us(self) -> int | None: ...
+    @property
+    def newest_us(self) -> int | None: ...
+    @property
+    def cuts(self) -> Cuts: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def mark(self) -> FileMark: ...
+    @property
+    def is_folded(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Panes of this width serve all who look back as far as `reach_us`, but not further than the step before."""
+
+    reach_us: int
+    width_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Entries `start:stop` of the log, to become one with panes of `width_us`."""
+
+    start: int
+    stop: int
+    width_us: int
+
+
+def steps_for(needs: Iterable[Need]) -> list[Step]:
+    """Widths by age, the finest first."""
+    steps: list[Step] = []
+    width = 0
+    for range_us, grain_us in sorted(needs, reverse=True):
+        finer = math.gcd(width, grain_us)
+        if steps and steps[-1].reach_us == range_us:
+            steps.pop()
+        if not steps or finer != steps[-1].width_us:
+            steps.append(Step(range_us, finer))
+        width = finer
+    return steps[::-1]
+
+
+class FoldPlan:
+    """What to fold, for these windows and limits."""
+
+    def __init__(self, needs: Iterable[Need], history_us: int, rounds_max: int, bytes_max: int) -> None:
+        self._needs = frozenset(needs)
+        self._history_us = history_us
+        self._rounds_max = rounds_max
+        self._bytes_max = bytes_max
+        self._steps: dict[int, list[Step]] = {}
+
+    def step(self, entry: Entry, watermark_us: int) -> Step | None:
+        """The step an entry has reached by its newest row; None when nobody needs it any more, or only as it is."""
+        pane_us, newest_us = entry.cuts.pane_us, entry.newest_us
+        if newest_us is None or not pane_us:
+            return None
+        if pane_us not in self._steps:
+            self._steps[pane_us] = steps_for(n for n in self._needs if n[1] % pane_us == 0)
+        oldest_us = watermark_us - self._history_us
+        return next((s for s in self._steps[pane_us] if newest_us >= oldest_us - s.reach_us), None)
+
+    def next(self, entries: Sequence[Entry], watermark_us: int) -> Fold | None:
+        """The next fold, if one is due.  The newest entry is left alone: the log never ends with a folded one."""
+        entries = entries[:-1]
+        fresh = next((i for i, e in enumerate(entries) if not e.is_folded), len(entries))
+        for i in range(fresh):
+            step = self.step(entries[i], watermark_us)
+            if step is not None and step.width_us > entries[i].cuts.pane_us:
+                return self._from(entries, i, fresh, step, watermark_us)
+        stop = self._due(entries, fresh, watermark_us)
+        if stop == fresh:
+            return None
+        step = self.step(entries[fresh], watermark_us)
+        width = entries[fresh].cuts.pane_us
+        return self._from(entries, fresh, stop, step or Step(0, width), watermark_us)
+
+    def is_good(self, entries: Iterable[Entry], width_us: int, watermark_us: int) -> bool:
+        """Whether a fold is still one for the windows of now."""
+        steps = [self.step(e, watermark_us) for e in entries if e.rows]
+        return all(s is None or s.width_us % width_us == 0 for s in steps)
+
+    def _due(self, entries: Sequence[Entry], fresh: int, watermark_us: int) -> int:
+        """The end of the rounds from `fresh` on that are to be folded now."""
+        stop = fresh
+        while stop < len(entries) and self._widens(entries[stop], watermark_us):
+            stop += 1
+        if self._are_enough(entries[fresh:stop], watermark_us):
+            return stop
+        rounds = len(entries) - fresh
+        return max(fresh, len(entries) - self._rounds_max // 2) if rounds > self._rounds_max else fresh
+
+    def _are_enough(self, aged: Sequence[Entry], watermark_us: int) -> bool:
+        if len(aged) >= FOLD_ROUNDS or sum(e.mark.size for e in aged) >= FOLD_BYTES:
+            return True
+        step = self.step(aged[0], watermark_us) if aged else None
+        first, last = (aged[0].newest_us, aged[-1].newest_us) if aged else (None, None)
+        return step is not None and first is not None and last is not None \
+            and (last - first) * FOLD_SHARE >= step.reach_us
+
+    def _widens(self, entry: Entry, watermark_us: int) -> bool:
+        if not entry.rows:
+            return True
+        step = self.step(entry, watermark_us)
+        return step is not None and step.width_us > entry.cuts.pane_us
+
+    def _from(self, entries: Sequence[Entry], start: int, limit: int, step: Step, watermark_us: int) -> Fold | None:
+        """Entries from `start` on that fold alike, and the neighbours before them."""
+        if entries[start].rows and not can_fold(entries[start].cuts):
+            return None
+        stop, size = start, 0
+        while stop < limit and self._is_like(entries[start], entries[stop], step, watermark_us) and (
+            stop == start or (size + entries[stop].mark.size <= self._bytes_max
+                              and self._spans(entries[start], entries[stop], step))
+        ):
+            size += entries[stop].mark.size
+            stop += 1
+        while start > 0 and self._may_join(entries[start - 1], entries[start], entries[stop - 1], step, size):
+            start -= 1
+            size += entries[start].mark.size
+        return Fold(start, stop, step.width_us)
+
+    def _is_like(self, first: Entry, entry: Entry, step: Step, watermark_us: int) -> bool:
+        if not entry.rows:
+            return True
+        own = self.step(entry, watermark_us) or Step(0, entry.cuts.pane_us)
+        return own.width_us == step.width_us and same_groupings(first.cuts, entry.cuts)
+
+    def _may_join(self, older: Entry, first: Entry, last: Entry, step: Step, size: int) -> bool:
+        """Whether an older folded entry, which has its width already, goes along."""
+        return (
+            older.mark.size <= size
+            and older.mark.size + size <= self._bytes_max
+            and older.cuts.pane_us == step.width_us
+            and same_groupings(older.cuts, first.cuts)
+            and self._spans(older, last, step)
+        )
+
+    def _spans(self, first: Entry, last: Entry, step: Step) -> bool:
+        begin = first.newest_before_us
+        if begin is None:  # the first of all: where a folded one begins is not known
+            if first.is_folded:
+                return False
+            begin = first.newest_us
+        if begin is None or last.newest_us is None:
+            return True
+        return last.newest_us - begin <= max(step.reach_us, step.width_us) // SPAN_SHARE
