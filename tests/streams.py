@@ -79,7 +79,7 @@ def _sort_key(value: Any) -> tuple[int, Any]:
     if value is None:
         return (0, "")
     if isinstance(value, float):
-        return (1, f"{value:+.6e}" if not math.isnan(value) else "nan")
+        return (1, f"{value + 0.0:+.6e}" if not math.isnan(value) else "nan")  # one zero
     return (2, str(value))
 
 

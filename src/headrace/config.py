@@ -34,6 +34,9 @@ class Config:
     history_ms: int = 0
     log_rounds_max: int = 10_000
     fold_bytes_max: int = 256 << 20
+    distinct_values_max: int = 100_000
+    sketch_values_max: int = 1_000_000
+    sketch_bytes_max: int = 1 << 30
     # plain Spark beside the shared queries
     plain_rows_max: int = 50_000_000
     # Spark

@@ -62,6 +62,8 @@ AGGREGATES = [
     "avg(CASE WHEN flag THEN x END)", "CASE WHEN count(x) > 1 THEN avg(x) ELSE -1 END", "count(*) FILTER (WHERE flag)",
     "sum(if(n > 0, n, 0))", "coalesce(sum(x), 0)", "avg(dec)", "sum(dec)", "count(DISTINCT k)", "min(k)",
     "round(avg(n), 2)", "sum(n) > 10", "percentile(n, 0.5)", "abs(min(n))", "sum(100 / (n * n + 1))",
+    "median(x)", "count(DISTINCT x)", "count(DISTINCT day)", "percentile_approx(big, 0.9)", "count(DISTINCT dec) + 1",
+    "percentile(f, 0.25) FILTER (WHERE flag)", "approx_count_distinct(side)", "count(DISTINCT at)", "count(DISTINCT f)",
 ]
 HAVINGS = ["count(*) > 1", "avg(x) > 0", "max(n) > 0 AND min(n) < 0", "sum(n) IS NOT NULL", "count(x) BETWEEN 1 AND 3"]
 

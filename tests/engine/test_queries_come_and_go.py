@@ -39,7 +39,8 @@ NEWCOMERS = {
     "other_predicate": (asked("sum(n) AS t", "'20 seconds'", where="n < 5"), False),
     "other_key": (asked("count(*) AS c", "'20 seconds'", keys="n"), False),
     "finer": (asked("sum(n) AS t", "'7 seconds', '3 seconds', '1 second'"), False),
-    "plain": (asked("count(DISTINCT k) AS c", "'20 seconds', '5 seconds'", keys=""), False),
+    "plain": (asked("min(k) AS c", "'20 seconds', '5 seconds'", keys=""), False),
+    "sketch": (asked("count(DISTINCT k) AS c, median(x) AS m", "'20 seconds', '5 seconds'", keys=""), False),
 }
 ADDED_S = 65  # rows up to here have been read when they come
 

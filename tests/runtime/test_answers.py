@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.errors import HomeError, ServingError
 from headrace.reading import watch_answers
-from headrace.runtime.answers import AnswerFile, AnswerLog, Block, dress, pack, shared_path
+from headrace.runtime.answers import AnswerFile, AnswerLog, Block, Pieces, dress, pack, shared_path
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, mark_of
 from headrace.sql.bind import bind
@@ -181,3 +182,24 @@ def test_answers_that_have_been_removed_are_said_to_be(log: Log) -> None:
         list(log.watch(since=seqs[0]))
     assert caught.value.code == "SINCE_GONE"
     assert [v for _, v in log.watch(since=seqs[2])] == [3, 4]
+
+
+def test_answers_in_pieces_read_as_one(tmp_path: Path) -> None:
+    """All but the last piece are files of their own, before the round's; rows of a query follow each other."""
+    disk = QuickDisk(tmp_path / "race")
+    Home(disk.root, disk).stream_folder("s")
+    pieces = Pieces(disk, FOLDER, 0)
+    for i, ids in enumerate(([1, 2], [], [2], [1, 2])):
+        values = pa.array([10 * i + query_id for query_id in ids], pa.int64())
+        block = Block(np.array(ids), np.ones(len(ids), np.int64), np.full(len(ids), (i + 1) * 10**6), (values,))
+        pieces.add([block] if ids else [])
+    last = pack(pieces.last)
+    disk.put(shared_path(FOLDER, 0), last)
+    names = [mark.path.rpartition("/")[2] for mark in pieces.marks]
+    assert names == ["000000000000.000000.arrow", "000000000000.000001.arrow"]
+    ledger = Ledger(disk, FOLDER)
+    ledger.commit(replace(manifest(0), files=(*pieces.marks, mark_of(shared_path(FOLDER, 0), last))))
+    log = AnswerLog(disk, ledger)
+    found = {i: log.read(i, query_of(), 0) for i in (1, 2, 3)}
+    assert {i: t.column("total").to_pylist() for i, t in found.items() if t is not None} == {1: [1, 31], 2: [2, 22, 32]}
+    assert log.counts() == {1: 2, 2: 3}

@@ -56,6 +56,7 @@ AGGREGATE_TEXTS = [
     "any_value(symbol), first_value(qty), array_agg(dec)",
     "percentile(qty, 0.5), percentile_approx(qty, 0.5), approx_percentile(big, 0.9, 100), median(qty), mode(symbol)",
     "approx_count_distinct(qty), bool_and(ok), every(ok), bool_or(ok)",
+    "approx_count_distinct(qty, 0.1), approx_count_distinct(symbol, 2e-2) FILTER (WHERE ok)",
     "some(ok), any(ok), corr(qty, big), covar_pop(qty, big)",
     "covar_samp(qty, big), skewness(qty), kurtosis(qty), min_by(symbol, qty), max_by(symbol, big), count_if(qty > 3)",
     "count(*) FILTER (WHERE ok), sum(qty) FILTER (WHERE price > 1), percentile(qty, 0.5) FILTER (WHERE ok)",

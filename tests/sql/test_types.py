@@ -56,6 +56,8 @@ from tests.sql.refusals import bound, refused
         ("round(price, qty)", "qty", "constant"),
         ("percentile(price, 2)", "2", "between 0 and 1"),
         ("percentile(price, qty)", "qty", "between 0 and 1"),
+        ("approx_count_distinct(price, 0.5)", "0.5", "up to 0.39"),
+        ("approx_count_distinct(price, qty)", "qty", "constant"),
         ("date_trunc('fortnight', ts)", "'fortnight'", "choices"),
         ("abs()", "abs", "takes 1"),
         ("abs(1, 2)", "abs", "takes 1"),

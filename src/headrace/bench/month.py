@@ -101,8 +101,8 @@ class Month:
         self._sweep(keep, {m.path for m in newest.held} - {m.path for m in held} if newest else set())
 
     def _sweep(self, keep: int, released: set[str]) -> None:
-        for path in released:
-            self._disk.remove(path)
+        for name in released:
+            self._disk.remove(name)
         for path in (self._disk.root / FOLDER / "panes").iterdir():
             if int(path.stem) < keep:
                 self._disk.remove(f"{FOLDER}/panes/{path.name}")

@@ -25,6 +25,7 @@ BENCHMARKS: Mapping[str, str] = {
     "accuracy": "sums, means and deviations over 10⁹ rows against exact arithmetic",
     "predicates": "2,000 different predicates against none",
     "groups": "1,000,000 groups that come and go under 50 windows, and a month beside ten seconds",
+    "sketches": "distinct counts and percentiles: trees, one tree and a dyadic table, and 200 queries on Spark",
     "weave": "Weave Share's figures: which windows share trees, and what that costs",
 }
 

@@ -47,6 +47,8 @@ _SESSION = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.streaming.fileSource.cleaner.numThreads": "0",
+    # from 128 groups on Spark would sort the rows for aggregates that keep sketches or lists
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
 
 # Spark's default manager of checkpoint files starts `chmod` some ten times a round where Hadoop's native library is

@@ -153,7 +153,7 @@ AGGREGATES: dict[str, Function] = {f.name: f for f in (
     Function("percentile_approx", 2, 3, rules.percentile_approx),
     Function("median", 1, 1, rules.real),
     Function("mode", 1, 1, rules.extreme),
-    Function("approx_count_distinct", 1, 1, rules.count),
+    Function("approx_count_distinct", 1, 2, rules.approx_distinct),
     Function("bool_and", 1, 1, rules.logic),
     Function("bool_or", 1, 1, rules.logic),
     Function("corr", 2, 2, rules.real),
@@ -179,7 +179,7 @@ ALIASES = {
 # Aggregates for which the row that comes first matters; DISTINCT changes nothing; only the first argument is data.
 ORDERED = frozenset({"first", "last", "any_value"})
 INDIFFERENT = frozenset({"min", "max", "bool_and", "bool_or", "collect_set", "approx_count_distinct"})
-PARAMETRIC = frozenset({"percentile", "percentile_approx"})
+PARAMETRIC = frozenset({"percentile", "percentile_approx", "approx_count_distinct"})
 
 
 def function_names() -> tuple[str, ...]:

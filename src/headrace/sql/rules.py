@@ -23,6 +23,7 @@ from headrace.values import (
 )
 
 Args = Sequence[Expr]
+RSD_MAX = 0.39
 TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
 _SMALL = ("tinyint", "smallint", "int")
 _MOMENTS = (TIMESTAMP, TIMESTAMP_NTZ)
@@ -257,6 +258,15 @@ def hashed(args: Args) -> Type:
 def count(args: Args) -> Type:
     types.require_ordered(args)
     return BIGINT
+
+
+def approx_distinct(args: Args) -> Type:
+    """The second argument is the standard error, a constant that Spark accepts."""
+    if len(args) == 2:
+        known = isinstance(args[1], Literal) and args[1].type.name in ("decimal", "double")
+        if not known or not 0 < float(str(_value(args[1]))) <= RSD_MAX:
+            raise MismatchError(f"expected a constant above 0 and up to {RSD_MAX}", arg=1, value=_value(args[1]))
+    return count(args[:1])
 
 
 def total(args: Args) -> Type:

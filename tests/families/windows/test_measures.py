@@ -170,10 +170,14 @@ def test_measures_are_shared() -> None:
 
 
 @pytest.mark.parametrize(("aggregate", "reason"), [
-    (Aggregate("count", (Column("x", INT),), BIGINT, distinct=True), "DISTINCT"),
+    (Aggregate("sum", (Column("x", INT),), BIGINT, distinct=True), "DISTINCT"),
+    (Aggregate("count", (Column("x", INT), Column("y", INT)), BIGINT, distinct=True), "several"),
+    (Aggregate("median", (Column("x", decimal(9, 2)),), DOUBLE), "median of a decimal"),
+    (Aggregate("mode", (Column("x", STRING),), STRING), "mode of a string"),
+    (Aggregate("approx_count_distinct", (Column("x", INT), Literal("0.001", decimal(4, 3))), BIGINT), "below 0.81%"),
     (Aggregate("sum", (Column("x", decimal(9, 2)),), decimal(19, 2)), "sum of a decimal"),
     (Aggregate("max", (Column("x", STRING),), STRING), "max of a string"),
-    (Aggregate("median", (Column("x", INT),), DOUBLE), "median"),
+    (Aggregate("first", (Column("x", INT),), INT), "first"),
     (Aggregate("count", (Column("x", INT), Column("y", INT)), BIGINT), "several"),
 ])  # fmt: skip
 def test_refusals(aggregate: Aggregate, reason: str) -> None:

@@ -98,6 +98,17 @@ def test_a_rebuild_takes_over_what_came_meanwhile() -> None:
     assert online.cost <= 1.2 * from_scratch.cost
 
 
+def test_a_plan_from_scratch_goes_on_as_one_that_grew() -> None:
+    live = dict(enumerate(Workload(60).shapes()))
+    online = OnlineWeave.of(live, 5.0, WEIGHTS)
+    assert_counted(online, live, 5.0)
+    assert online.cost == pytest.approx(weave(list(live.values()), 5.0, WEIGHTS).cost)
+    assert not online.is_due()
+    online.add(99, Shape(7, 7))
+    online.drop(0)
+    assert_counted(online, {**{q: s for q, s in live.items() if q}, 99: Shape(7, 7)}, 5.0)
+
+
 def test_a_rebuild_is_due_when_the_plan_has_drifted() -> None:
     windows = Workload(300).shapes()
     never, always = OnlineWeave(40.0, tolerance=math.inf), OnlineWeave(40.0, tolerance=0.0)

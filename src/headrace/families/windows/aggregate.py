@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from headrace.families.windows.cells import attribute_sql, is_cell, rank_sql
-from headrace.families.windows.columns import KIND, counted, part_names, part_sql
+from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
+from headrace.families.windows.sketches.kinds import Limits
 from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Column, Expr, columns_of
@@ -73,17 +74,17 @@ def word_names(cuts: Cuts, c: int) -> list[str]:
     return [f"s{same}_{word}" for word in range(own.words)]
 
 
-def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str) -> str:
+def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str, limits: Limits = NO_LIMITS) -> str:
     """The aggregate for these cuts over the rows of `view`; `kind` is the SQL that tells whether a row counts.
 
     The kind and the attributes of cells have a projection of their own: inlined, Spark would evaluate them once for
     every column that asks."""
-    before, attributes, after = _around(cuts, relation)
+    before, attributes, after = _around(cuts, relation, limits)
     return f"{before} FROM (SELECT *, {kind} AS {KIND}{attributes} FROM {view})) {after}"
 
 
 @lru_cache(maxsize=16)
-def _around(cuts: Cuts, relation: Relation) -> tuple[str, str, str]:
+def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, str]:
     """What stands before and after the rows in the text, and the attributes of cells: the same from round to round."""
     has_time = relation.time is not None
     columns = {KIND: KIND}
@@ -97,7 +98,7 @@ def _around(cuts: Cuts, relation: Relation) -> tuple[str, str, str]:
     args = {"1": "1"}
     for (function, text), name in part_names(cuts.measures).items():
         arg = args.setdefault(text, f"a{len(args)}")
-        aggregates.append(f"{part_sql(function, arg)} AS {name}")
+        aggregates.append(f"{part_sql(function, arg, limits)} AS {name}")
     columns.update((name, text) for text, name in args.items() if name != text)
     made = ", ".join(f"{text} AS {name}" for name, text in columns.items())
     shown, by = _grouped(sets)

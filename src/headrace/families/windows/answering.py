@@ -50,7 +50,8 @@ class Answering:
     ) -> Iterator[tuple[list[Block], int]]:
         """Blocks of answers and their number, ROWS_MAX rows or little more at a time.
 
-        Queries whose expressions fail go to `faults`; those that are there already are left out."""
+        Queries whose expressions fail go to `faults`; those that are there already are left out.  What a query
+        answered in an earlier piece of the round stays: it is right."""
         table = _RingTable(closed, keys, self._lines)
         due = _due(closed)
         if faults:
@@ -94,7 +95,7 @@ class Answering:
         try:
             for leaf in dict.fromkeys(walk(expr)):
                 if isinstance(leaf, Aggregate):
-                    leaves[leaf] = finish_aggregate(leaf, {m: rows.measure(m, positions) for m in measures_for(leaf)})
+                    leaves[leaf] = finish_aggregate(leaf, rows.measures(leaf, positions))
                 elif isinstance(leaf, Key | Bound):
                     leaves[leaf] = rows.leaf(leaf, positions)
             size = positions.stop - positions.start if isinstance(positions, slice) else positions.size
@@ -222,6 +223,17 @@ class _RingTable:
     def measure(self, measure: Measure) -> tuple[Column, ...]:
         return (*self._ints[self._lines.ints[measure]], *self._floats[self._lines.floats[measure]])
 
+    def sketch(self, aggregate: Aggregate) -> Column:
+        """The values of a sketched aggregate.  Where a ring has none, nobody asks for it, or no group has a value."""
+        found = [ring.sketches[aggregate] for ring in self._closed if aggregate in ring.sketches]
+        values = np.zeros(self.end_us.size, found[0].dtype if found else np.int64)
+        at = 0
+        for ring in self._closed:
+            if aggregate in ring.sketches:
+                values[at : at + ring.answers.end.size] = ring.sketches[aggregate]
+            at += ring.answers.end.size
+        return values
+
     def key(self, key: Key, rows: Ints) -> pa.Array:
         """The key of that position, of these rows."""
         if key not in self._key_columns:
@@ -292,9 +304,14 @@ class _Rows:
             return slice(spans[0][1], spans[0][2])
         return np.concatenate([np.arange(start, stop) for _, start, stop in spans])
 
-    def measure(self, measure: Measure, positions: Ints | slice) -> tuple[Column, ...]:
+    def measures(self, aggregate: Aggregate, positions: Ints | slice) -> dict[Measure, tuple[Column, ...]]:
+        """The columns an aggregate is finished from."""
         rows = self.ring[positions]
-        return tuple(column[rows] for column in self._table.measure(measure))
+        return {
+            m: (self._table.sketch(aggregate)[rows],) if m.is_sketch
+            else tuple(column[rows] for column in self._table.measure(m))
+            for m in measures_for(aggregate)
+        }
 
     def leaf(self, leaf: Key | Bound, positions: Ints | slice) -> pa.Array:
         rows = self.ring[positions]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from headrace.families.windows.measures import COLUMNS, Measure
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
+from headrace.families.windows.sketches import kinds
 from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Expr
@@ -29,6 +30,7 @@ Part = tuple[str, str]
 Values = NDArray[Any]
 
 ROWS_PART: Part = ("count", "1")
+NO_LIMITS = kinds.Limits((1 << 31) - 2, (1 << 31) - 2)
 _INT = np.iinfo(np.int64)
 
 
@@ -57,11 +59,20 @@ def parts_of(measure: Measure) -> tuple[Part, ...]:
             return ((kind[:3], _whole(arg)),)
         case "min_float" | "max_float":
             return ((kind[:3], _real(arg)),)
+        case "hll":
+            return ((f"hll:{measure.params[0]}", _hashed(arg)),)
+        case "points":
+            return (f"thin:{kinds.points_max(measure.params[0])}", _plain(arg, _real(arg))), _count(arg)
+        case "values" | "distinct":
+            return (("set" if kind == "distinct" else "list", _ordered(arg)),)
         case other:
             raise AssertionError(other)
 
 
-def part_sql(function: str, arg: str) -> str:
+def part_sql(function: str, arg: str, limits: kinds.Limits = NO_LIMITS) -> str:
+    sketched = kinds.part_sql(function, arg, limits)
+    if sketched is not None:
+        return sketched
     if function == "sum_high":
         return f"sum(shiftright({arg}, 32))"
     if function == "sum_low":
@@ -127,6 +138,27 @@ def _total(arg: Expr) -> Part:
 def _is_widened(cast: Call) -> bool:
     origin = cast.args[0].type
     return origin.is_integral and (cast.type.name == "bigint" or cast.type.is_fractional)
+
+
+def _hashed(arg: Expr) -> str:
+    """A hash of the value, and null of null; 0.0 and -0.0 are one value."""
+    text = _plain(arg, emit(arg))
+    return counted(arg, f"IF({text} IS NULL, NULL, xxhash64({text}))")
+
+
+def _ordered(arg: Expr) -> str:
+    """Values as numbers of the same order; text and binaries as they are."""
+    if arg.type.is_fractional:
+        return _plain(arg, _real(arg))
+    if arg.type.name in kinds.WHOLE:
+        return _whole(arg)
+    text = emit(arg)
+    return counted(arg, f"CAST({text} AS STRING)" if arg.type.name == "decimal" else text)
+
+
+def _plain(arg: Expr, text: str) -> str:
+    """Without negative zeros."""
+    return f"({text} + CAST(0 AS {arg.type}))" if arg.type.is_fractional else text
 
 
 def _real(arg: Expr) -> str:

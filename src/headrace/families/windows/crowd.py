@@ -43,7 +43,7 @@ class Crowd:
     def forms(self, share: Share) -> list[Share]:
         """The ways to run a query, its bits as cells of none, some or all of its attributes; the preferred first."""
         sizes = {attribute: len(self._bands.get(attribute, ())) for attribute, _ in split(share.slot.where).bands}
-        if not sizes or _is_guarded(share):
+        if not sizes or _wants_bits(share):
             return [share]
         attributes = sorted(sizes, key=lambda a: -sizes[a])[:CELLS_MAX]  # the first orders the cells
         best = tuple(a for a in attributes if sizes[a] >= CROWD_MIN)
@@ -60,7 +60,8 @@ def celled(share: Share, attributes: Sequence[Expr]) -> Share:
     return replace(share, slot=slot, bands=tuple(parts.band(a) for a in attributes))
 
 
-def _is_guarded(share: Share) -> bool:
-    """What can fail is asked only of the rows the query selects: its whole predicate is in there anyway."""
+def _wants_bits(share: Share) -> bool:
+    """What can fail is asked only of the rows the query selects: its whole predicate is in there anyway.  Sketches are
+    dear to merge: they are not kept by cell."""
     exprs: tuple[Expr | None, ...] = (*share.slot.keys, *(m.arg for m in share.measures))
-    return any(e is not None and may_raise(e) for e in exprs)
+    return any(m.is_sketch for m in share.measures) or any(e is not None and may_raise(e) for e in exprs)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.families.windows.aggregate import PANE, all_keys, key_name, word_names
+from headrace.families.windows.columns import part_names, parts_of
 from headrace.families.windows.plan import Cuts, Share
 from headrace.sql.tree import Expr, columns_of
 
@@ -30,6 +31,21 @@ def dearest(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share], limit: int
         f"more than cut_rows_max = {limit:,}; use a coarser key or wider slides, or raise the limit"
     )
     return {query_id: reason for query_id, share in shares.items() if worst.is_asked_by(share)}
+
+
+def dearest_sketch(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share], limit: int) -> dict[int, str]:
+    """Query id → reason, for those whose sketches are the largest in a round with more than `limit` bytes of them."""
+    names = part_names(cuts.measures)
+    sizes = {m: table.column(names[parts_of(m)[0]]).nbytes for m in cuts.measures if m.is_sketch}
+    total = sum(sizes.values())
+    if total <= limit:
+        return {}
+    worst = max(sizes, key=lambda m: sizes[m])
+    reason = (
+        f"SKETCH_BYTES: a round has {sizes[worst]:,} bytes of its sketches, {total:,} in all, more than "
+        f"sketch_bytes_max = {limit:,}; use fewer groups or wider slides, or raise the limit"
+    )
+    return {query_id: reason for query_id, share in shares.items() if worst in share.measures}
 
 
 def _factors(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share]) -> Iterator[Factor]:

@@ -14,6 +14,7 @@ from headrace.families.windows.fold_plan import steps_for
 from headrace.families.windows.measures import Measure, arrange
 from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, plan_cuts, share
 from headrace.families.windows.ring import bytes_a_group
+from headrace.families.windows.sketches.explain import sketch_lines
 from headrace.sql.emit import emit
 from headrace.sql.query import Query
 from headrace.sql.tree import Call, Expr
@@ -51,6 +52,7 @@ def explain_windows(seating: Seating, united: bool = True) -> list[str]:
         *_stage_lines(cuts, shares),
         f"  2. roll up: {_many(len(slots), 'slot')} (predicate and group-by), {_many(len(rings), 'ring')} of panes",
         *[f"     {line}" for line in _ring_lines(rings)],
+        *[f"     sketches of {line}" for line in sketch_lines(shares)],
         f"  3. finish: each answer joins two parts of its ring; {_many(len(programs), 'program')} (SELECT and HAVING) "
         f"over all of them",
         *memory_lines(shares),
@@ -77,6 +79,7 @@ def explain_window_query(query_id: int, seating: Seating, united: bool = True) -
         f"  measures: {', '.join(_measure(m) for m in asked.measures)}",
         f"  shares:   the Spark aggregate with {_others(len(seating.shares))}, predicate and group-by with "
         f"{_others(same_slot)}, the ring with {_others(len(ring.members))}",
+        *[f"  sketches: {line}" for line in sketch_lines(seating.shares.values(), asked)],
         *[f"  {line.strip()}" for line in cost_lines([asked], [ring], cuts)],
     ]
 

@@ -24,6 +24,7 @@ from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import Cuts, Slot
 from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
+from headrace.families.windows.sketches.shipping import Picked
 from headrace.sql.tree import Expr
 
 Ints = NDArray[np.int64]
@@ -96,6 +97,7 @@ class PaneRows:
         self._table = table
         self._keys = keys
         self._evaluate = evaluate
+        self._by_cut: dict[int, _CutRows] = {}
         for i, key in enumerate(all_keys(cuts)):
             keys.types[key] = pa.int64() if is_cell(key) else table.schema.field(key_name(i)).type
 
@@ -126,11 +128,24 @@ class PaneRows:
             made.append((found, groups))
             yield twig, found
 
+    def pick(self, slot: Slot) -> Picked | None:
+        """The rows a slot selects, as they are; None if these cuts cannot tell."""
+        c = self._cuts.find(slot)
+        if c is None:
+            return None
+        rows = self._cut_rows(c)
+        wanted = {slot.where, *slot.keys}
+        rows.finest.learn([e for e in grouping(self._cuts.cuts[c]).facts if e in wanted], self._keys.types,
+                          self._evaluate)
+        return rows.pick(slot.where, self._keys.of_slot(slot))
+
     def _cut_rows(self, c: int) -> _CutRows:
-        table = self._table
-        if len(self._cuts.cuts) > 1:
-            table = table.filter(pc.equal(table.column(SET), c))
-        return _CutRows(self._cuts, c, table, self._keys)
+        if c not in self._by_cut:
+            table = self._table
+            if len(self._cuts.cuts) > 1:
+                table = table.filter(pc.equal(table.column(SET), c))
+            self._by_cut[c] = _CutRows(self._cuts, c, table, self._keys)
+        return self._by_cut[c]
 
 
 class _CutRows:
@@ -144,22 +159,34 @@ class _CutRows:
         self.finest = keys.of_cut(self._grouping.keys)
         self._groups: Ints32 = self.finest.encode(columns, table.num_rows)[order]
         self._panes: Ints = panes[order]
+        self._order, self._table = order, table
         self._words: list[Ints] = [table.column(w).to_numpy()[order] for w in word_names(cuts, c)]
         self._ints, self._floats = _matrices(cuts, table, order)
         self._places = _places(cuts)
 
     def select(self, where: Expr | None, coarser: Groups | None, arrangement: Arrangement) -> SlotRows:
         """Rows the predicate selects, by pane and group of `coarser` (of the cut, if none)."""
-        word, bit = self._panes, -1
-        if where in self._grouping.facts:
-            word, bit = self.finest.flags(where)[self._groups], 0
-        elif where is not None:
-            place, bit = self._grouping.place(where)
-            word = self._words[place]
+        word, bit = self._bit(where)
         groups = self._groups if coarser is None else self.finest.into(coarser)[self._groups]
         width = len(self.finest if coarser is None else coarser)
         rows = SlotRows(self._panes, groups, self._ints, self._floats)
         return _roll(rows, word, bit, width, self._columns(arrangement), arrangement.layout)
+
+    def pick(self, where: Expr | None, coarser: Groups) -> Picked:
+        """Where the rows are that the predicate selects, by pane, and their groups in `coarser`."""
+        word, bit = self._bit(where)
+        chosen = np.arange(word.size) if bit < 0 else np.flatnonzero(word >> bit & 1)
+        groups = self.finest.into(coarser)[self._groups[chosen]]
+        return Picked(self._table, self._order[chosen], self._panes[chosen], groups)
+
+    def _bit(self, where: Expr | None) -> tuple[Ints, int]:
+        """The word and bit of each row that tell whether the predicate selects it; without one bit -1."""
+        if where is None:
+            return self._panes, -1
+        if where in self._grouping.facts:
+            return self.finest.flags(where)[self._groups], 0
+        place, bit = self._grouping.place(where)
+        return self._words[place], bit
 
     def _columns(self, arrangement: Arrangement) -> tuple[Ints, Ints]:
         """Where each column of the arrangement is; a missing measure is read from the empty column at the end."""
@@ -228,7 +255,7 @@ def _matrices(cuts: Cuts, table: pa.Table, order: Ints) -> tuple[Ints, Floats]:
     names = part_names(cuts.measures)
     ints: list[Ints] = []
     floats: list[Floats] = []
-    for measure in cuts.measures:
+    for measure in (m for m in cuts.measures if not m.is_sketch):
         made = ring_columns(measure, [table.column(names[part]) for part in parts_of(measure)])
         split = len(COLUMNS[measure.kind].int_ops)
         ints += made[:split]

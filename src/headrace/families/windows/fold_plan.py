@@ -23,7 +23,8 @@ from headrace.families.windows.plan import Cuts
 from headrace.runtime.ledger import FileMark
 
 FOLD_ROUNDS = 256  # so many rounds that have come of age are folded
-FOLD_BYTES = 64 << 20  # or so many bytes of them
+FOLD_BYTES = 64 << 20  # or so many bytes of them,
+FOLD_BYTES_MIN = 1 << 20  # or so many, if they are more than all that is folded
 FOLD_SHARE = 16  # or those of such a part of what their step reaches
 SPAN_SHARE = 8
 
@@ -124,13 +125,14 @@ class FoldPlan:
         stop = fresh
         while stop < len(entries) and self._widens(entries[stop], watermark_us):
             stop += 1
-        if self._are_enough(entries[fresh:stop], watermark_us):
+        if self._are_enough(entries[fresh:stop], sum(e.mark.size for e in entries[:fresh]), watermark_us):
             return stop
         rounds = len(entries) - fresh
         return max(fresh, len(entries) - self._rounds_max // 2) if rounds > self._rounds_max else fresh
 
-    def _are_enough(self, aged: Sequence[Entry], watermark_us: int) -> bool:
-        if len(aged) >= FOLD_ROUNDS or sum(e.mark.size for e in aged) >= FOLD_BYTES:
+    def _are_enough(self, aged: Sequence[Entry], folded_bytes: int, watermark_us: int) -> bool:
+        size = sum(e.mark.size for e in aged)
+        if len(aged) >= FOLD_ROUNDS or size >= min(FOLD_BYTES, max(FOLD_BYTES_MIN, folded_bytes)):
             return True
         step = self.step(aged[0], watermark_us) if aged else None
         first, last = (aged[0].newest_us, aged[-1].newest_us) if aged else (None, None)

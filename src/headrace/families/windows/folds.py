@@ -56,11 +56,12 @@ class Folds:
             self._task = _Task(entries, due.width_us, self._worker.submit(self._fold, entries, due))
 
     def end(self, plan: FoldPlan, watermark_us: int | None) -> None:
-        """Take over what is done; after a start, and for a small fold, wait until it is."""
-        task = self._task
-        if task is None or watermark_us is None or not (self._is_first or task.is_small or task.future.done()):
+        """Take over what is done; wait for it if it is small, and in the first round, which may be the only one."""
+        task, waits = self._task, self._is_first
+        self._is_first = False
+        if task is None or watermark_us is None or not (waits or task.is_small or task.future.done()):
             return
-        self._task, self._is_first = None, False
+        self._task = None
         rounds = self._log.rounds
         start = next((i for i, e in enumerate(rounds) if e is task.entries[0]), None)
         if start is None:  # let go of meanwhile, and perhaps not there to be read

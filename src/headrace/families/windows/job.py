@@ -22,11 +22,12 @@ from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
-from headrace.families.windows.dearest import dearest
+from headrace.families.windows.dearest import dearest, dearest_sketch
 from headrace.families.windows.gauge import Gauge
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
+from headrace.families.windows.sketches.groves import limits_of
 from headrace.families.windows.suspects import find_faults, suspects_of
 from headrace.runtime.answers import Pieces
 from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Reading, Round
@@ -72,6 +73,9 @@ class WindowsWork:
                 return self.read(batch, round, watch)
             faults = dearest(cuts, table, self._rings.shares(), self._place.config.cut_rows_max)
             return Reading(_nothing, faults=faults)
+        faults = dearest_sketch(cuts, table, self._rings.shares(), self._place.config.sketch_bytes_max)
+        if faults:
+            return Reading(_nothing, faults=faults)
         census, panes = _census(table)
         self._rings.note_cells(census.rows, panes.num_rows)
         return Reading(partial(self._answer, cuts, panes, _evaluate(batch.frame.sparkSession)), census)
@@ -82,14 +86,15 @@ class WindowsWork:
             mark = self._rings.take(cuts, panes, round, evaluate)
             outcome.selectivity = self._rings.selectivity
             outcome.groupings, outcome.ring_bytes = len(cuts.cuts), self._rings.nbytes
-            outcome.faults, self._rings.barred = self._rings.barred, {}
         with watch.stage("answer"):
             pieces = Pieces(self._place.disk, self._place.folder, round.id)
             for closed in self._rings.close(round.watermark_us):
+                outcome.faults.update(self._rings.barred)
                 for blocks, answers in self._answering.finish(closed, self._rings.keys, outcome.faults):
                     pieces.add(blocks)
                     outcome.answers += answers
             outcome.blocks = pieces.last
+            self._rings.barred = {}
         outcome.files += [*pieces.marks, mark]
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
         log = self._rings.log
@@ -103,7 +108,8 @@ class WindowsWork:
         frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
         frame.createOrReplaceTempView(VIEW)
         self._declare(frame.sparkSession, cuts.edges)
-        return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW)).toArrow()
+        limits = limits_of(self._place.config)
+        return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW, limits)).toArrow()
 
     def _declare(self, session: SparkSession, edges: Edges) -> None:
         """Edges of cells are variables of the session."""

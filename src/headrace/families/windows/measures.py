@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N, Floats, Ints
+from headrace.families.windows.sketches.kinds import KINDS, is_sketched, sketch_of, sketch_refusal
 from headrace.families.windows.vectors import FinishError, Vector, to_arrow
 from headrace.runtime.answers import ARROW
 from headrace.sql.tree import Aggregate, Call, Expr, Literal, remember_hash
@@ -29,14 +30,20 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Something kept per pane and group.  `arg` is None for 'rows' only."""
+    """Something kept per pane and group.  `arg` is None for 'rows' only; `params` are those of a sketch."""
 
     kind: str
     arg: Expr | None
+    params: tuple[int, ...] = ()
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
-        return self._hash or remember_hash(self, (self.kind, self.arg))
+        return self._hash or remember_hash(self, (self.kind, self.arg, self.params))
+
+    @property
+    def is_sketch(self) -> bool:
+        """Kept in trees or a table of its own (`sketches/`), not in rings."""
+        return self.kind in KINDS
 
 
 ROWS = Measure("rows", None)
@@ -50,6 +57,7 @@ COLUMNS: Mapping[str, Layout] = {
     "max_int": Layout((MAX,), ()),
     "min_float": Layout((), (MIN,)),
     "max_float": Layout((), (MAX,)),
+    **dict.fromkeys(KINDS, Layout((), ())),
 }
 MOMENTS = ("stddev_samp", "stddev_pop", "var_samp", "var_pop")
 INT_EXTREMES = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
@@ -58,6 +66,8 @@ WORD = 32
 
 def refusal(aggregate: Aggregate) -> str | None:
     """Why this aggregate cannot be kept in panes; None if it can."""
+    if is_sketched(aggregate):
+        return sketch_refusal(aggregate)
     if aggregate.op not in ("count", "sum", "avg", "min", "max", *MOMENTS):
         return f"aggregate {aggregate.op} is not kept in panes"
     if aggregate.distinct and aggregate.op not in ("min", "max"):
@@ -79,6 +89,9 @@ def measures_for(aggregate: Aggregate) -> tuple[Measure, ...]:
     """The measures this aggregate is finished from."""
     if not aggregate.args:
         return (ROWS,)
+    if is_sketched(aggregate):
+        kind, arg, params = sketch_of(aggregate)
+        return (_count(arg), Measure(kind, arg, params))
     (arg,) = aggregate.args
     counted = _count(arg)
     if aggregate.op == "count":
@@ -141,6 +154,8 @@ def places_in(wanted: Arrangement, given: Arrangement) -> tuple[Ints, Ints]:
 def finish_aggregate(aggregate: Aggregate, columns: Mapping[Measure, tuple[Column, ...]]) -> pa.Array:
     """The aggregate's values, as Spark would type and null them."""
     measures = measures_for(aggregate)
+    if measures[-1].kind in ("hll", "distinct"):
+        return pa.array(columns[measures[1]][0])
     if aggregate.op == "count":
         return pa.array(columns[measures[0]][0])
     if aggregate.op in MOMENTS:
@@ -179,4 +194,6 @@ def _native(values: Column, nulls: NDArray[np.bool_] | None, kind: Type) -> Vect
         values = np.where(nulls, 0, values)
     if kind.name == "boolean":
         return Vector(values.astype(np.bool_), nulls)
-    return Vector(values.astype(np.float32) if kind.name == "float" else values, nulls)
+    if kind.is_fractional:
+        values = values.astype(np.float32 if kind.name == "float" else np.float64)
+    return Vector(values, nulls)

@@ -169,7 +169,7 @@ def _cuts_out(cuts: Cuts) -> dict[str, object]:
     return {
         "pane_us": cuts.pane_us,
         "cuts": [[out(c.keys), out(c.predicates)] for c in cuts.cuts],
-        "measures": [[m.kind, None if m.arg is None else encode_expr(m.arg)] for m in cuts.measures],
+        "measures": [[m.kind, None if m.arg is None else encode_expr(m.arg), *m.params] for m in cuts.measures],
         "edges": [[encode_expr(key), edges] for key, edges in cuts.edges],
     }
 
@@ -178,6 +178,9 @@ def _cuts_out(cuts: Cuts) -> dict[str, object]:
 def _cuts_in(text: str) -> Cuts:
     data = json.loads(text)
     cuts = tuple(Cut(tuple(map(decode_expr, k)), tuple(map(decode_expr, p))) for k, p in data["cuts"])
-    measures = tuple(Measure(kind, None if arg is None else decode_expr(arg)) for kind, arg in data["measures"])
+    measures = tuple(
+        Measure(kind, None if arg is None else decode_expr(arg), tuple(params))
+        for kind, arg, *params in data["measures"]
+    )
     edges = tuple((decode_expr(key), tuple(own)) for key, own in data.get("edges", ()))
     return Cuts(data["pane_us"], cuts, measures, edges)

@@ -342,7 +342,7 @@ def answer_due(clock: Ints, ops: Ops, tail: Rows, head: Rows, row: Rows, groups:
 @numba.njit(cache=True, nogil=True)
 def advance(through: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: Rows, row: Rows, groups: int,
             order: Ints, parts: Columns, spans: Ints, due: Ints, blocks: Ints, out: Columns) -> int:
-    """Close panes up to `through`.  Stop early, with the answers the next window has, when `out` or `blocks` is full."""
+    """Close panes up to `through`.  Stop early, with how many answers the next window has, when there is no room."""
     schedule(clock[NEXT], spans, due)
     while clock[NEXT] <= through:
         if not clock[ENTERED]:

@@ -42,10 +42,11 @@ from headrace.families.windows.plan import (
 )
 from headrace.families.windows.ring import Answers, Ring, Windows, bytes_a_group
 from headrace.families.windows.ring_kernels import Ops
+from headrace.families.windows.sketches.groves import Groves, Values
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
-from headrace.sql.tree import Expr
+from headrace.sql.tree import Aggregate, Expr
 from headrace.values import US_PER_MS, Relation, Window
 
 Ints = NDArray[np.int64]
@@ -102,6 +103,7 @@ class Closed:
     seat: Seat
     members: Members
     answers: Answers
+    sketches: Mapping[Aggregate, Values]
 
 
 class Rings:
@@ -126,6 +128,7 @@ class Rings:
         self._rounds = 0
         self._branches: dict[int, tuple[Cuts, list[Branch]]] = {}
         self._by_slot: dict[Slot, list[Seat]] = {}
+        self._groves = Groves(config)
         self.keys = KeySpace.empty()
         self.selectivity: dict[str, float] = {}
         self.barred: dict[int, str] = {}
@@ -148,11 +151,13 @@ class Rings:
             since, form = min(forms, key=lambda item: item[0])  # of equal history, the form that is preferred
             self._since[query_id] = since
             self._place(self._seating.add(query_id, form), form)
+            self._groves.join(query_id, form)
             self._replanned()
 
     def unseat(self, ids: Iterable[int]) -> None:
         for query_id in ids:
             plan = self._seating.remove(query_id)
+            self._groves.leave(query_id)
             del self._since[query_id]
             self._crowd.remove(self._wheres.pop(query_id))
             key = (plan.slot, plan.grain_us)
@@ -218,8 +223,11 @@ class Rings:
         """Log the round's panes and add them to the rings, both at once."""
         logged = self._log.begin(round.id, round.newest_before_us, round.newest_us, cuts, panes)
         self._folds.begin(self._plan_folds(), round.watermark_before_us)
-        rolled = list(PaneRows(cuts, panes, self.keys, evaluate).roll(self._branches_of(cuts)))
+        found = PaneRows(cuts, panes, self.keys, evaluate)
+        rolled = list(found.roll(self._branches_of(cuts)))
         self._rebuild(round, rolled, evaluate)
+        self._groves.take(cuts, found, self._history(evaluate), round.watermark_before_us)
+        self._begin_later()
         for twig, rows in rolled:
             for seat in self._by_slot[twig.slot]:
                 if not seat.is_barred:
@@ -227,13 +235,30 @@ class Rings:
             self._note_seen(twig.slot, rows)
         self._note_selectivity(rolled, round)
         self._check_memory()
+        self.barred.update(self._groves.faults)
         return logged()
+
+    def _history(self, evaluate: Evaluate) -> Iterator[tuple[Cuts, PaneRows, int]]:
+        """The rounds of the log, read as they are asked for."""
+        for entry, table in self._log.replay(ALWAYS):
+            assert entry.newest_us is not None, "a round with panes has rows"
+            yield entry.cuts, PaneRows(entry.cuts, table, self.keys, evaluate), entry.newest_us
+
+    def _begin_later(self) -> None:
+        """Queries whose sketches the log does not hold whole answer windows that begin after what it lacks."""
+        for query_id, since in self._groves.since.items():
+            self._since[query_id] = max(self._since[query_id], since)
+            plan = self._seating.ring_of[query_id]
+            self._seats[plan.slot, plan.grain_us].members = None
+        self._groves.since.clear()
 
     def close(self, watermark_us: int | None) -> Iterator[list[Closed]]:
         """Close what the watermark has passed; the rings that answered something, ANSWERS_MAX answers or little more
         at a time.  All must be taken: rings are closed as they are asked for."""
         closed: list[Closed] = []
         room = ANSWERS_MAX
+        if watermark_us is not None:
+            self._groves.close(watermark_us)
         for seat in self._seats.values() if watermark_us is not None else ():
             if seat.is_barred:
                 continue
@@ -248,10 +273,16 @@ class Rings:
                     answers = fold_bands(answers, seat.ring.layout, seat.members.bands, pairs)
                 room -= answers.end.size
                 if answers.end.size:
-                    closed.append(Closed(seat, seat.members, answers))
+                    sketches = self._groves.answer(seat.plan.slot, seat.plan.grain_us, seat.members, answers)
+                    closed.append(Closed(seat, seat.members, answers, sketches))
+                    self.barred.update(self._groves.faults)
+                    self._groves.faults.clear()
                 if room <= 0:
                     yield closed
                     closed, room = [], ANSWERS_MAX
+        self._groves.tidy()
+        self.barred.update(self._groves.faults)
+        self._groves.faults.clear()
         yield closed
 
     def _order_of(self, slot: Slot) -> CellOrder:
@@ -318,6 +349,7 @@ class Rings:
             if slot.keys and groups > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
                 order = self.keys.keep(slot, kept)
                 self._seen[slot] = seen[order]
+                self._groves.forget(slot)
                 for seat in by_slot[slot]:
                     if seat.ring is not None:
                         seat.ring.keep(order)

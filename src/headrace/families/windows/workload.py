@@ -79,7 +79,8 @@ class RingWorks:
         return [work for _, work in fresh.values()]
 
 
-WIDTHS = {kind: len(layout.int_ops) + len(layout.float_ops) for kind, layout in COLUMNS.items()}
+SKETCH_WIDTH = 32  # merging two sketches is priced as joining so many columns; a home learns the rest
+WIDTHS = {kind: len(own.int_ops) + len(own.float_ops) or SKETCH_WIDTH for kind, own in COLUMNS.items()}
 
 
 def columns_of_measures(measures: Iterable[Measure]) -> int:

@@ -14,6 +14,7 @@ steep: beyond `reach` times the queries of the last rebuild it is not trusted, a
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.errors import PlanError
@@ -88,6 +89,15 @@ class OnlineWeave:
         self._forest = Forest(self.snapshot_of({}).limit, {}, [])
         self._curve = CostCurve(0, rate * weights.row)  # no query, and yet a tree: where the line begins
         self._comparisons = 0
+
+    @staticmethod
+    def of(shapes: Mapping[int, Shape], rate: float, weights: Weights = EVEN) -> OnlineWeave:
+        """The plan from scratch of these queries, to go on from."""
+        online = OnlineWeave(rate, weights)
+        made = rebuild(online.snapshot_of(dict(shapes)))
+        online._forest = made.forest
+        online._curve.learn(len(shapes), made.plan.cost)
+        return online
 
     def __len__(self) -> int:
         return len(self._forest)

@@ -1,0 +1,104 @@
+"""Forest, single tree or dyadic table: what each would cost for some windows, and which is cheapest.  Pure.
+
+A *row* of Weave Share is here the sketch of a pane, and a tree takes it in once; a window merges every fragment of its
+tree between its edges.  The table makes about one run a pane, of two halves, and a window merges the runs it has.
+
+Costs are a second and group, in sketches of a pane that are merged into another.  Registers and thinned points do not
+grow: a fragment is as dear to merge as a pane.  Lists of all values do: k parts with n panes in all take n·log2(k).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate, pairwise
+
+from headrace.families.windows.sketches.trees import dyadic_runs
+from headrace.families.windows.weave.edges import Shape, edge_rate
+from headrace.families.windows.weave.weave import Weights, plan_of, weave
+from headrace.values import US_PER_S
+
+FOREST, TREE, TABLE = "trees", "one tree", "dyadic table"
+SAMPLE = 32  # windows of a shape whose runs are counted
+# Taking in the sketch of a pane, and merging a fragment into an answer (`headrace bench sketches`); points are thinned,
+# to more than a pane has.  Weave Share knows no lists that grow: it is told the same of them, and what comes out is
+# weighed by `_growing`.
+WEIGHTS: Mapping[str, Weights] = {
+    "hll": Weights(1.0, 1.0), "points": Weights(1.0, 2.0), "values": Weights(1.0, 2.0), "distinct": Weights(1.0, 2.0),
+}  # fmt: skip
+GROWING = ("values", "distinct")
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Of Weave Share's trees (numbers of shapes), of one tree and of the table."""
+
+    forest: float
+    tree: float
+    table: float
+    trees: tuple[tuple[int, ...], ...]
+
+    @property
+    def best(self) -> str:
+        """The table only where it is cheaper, one tree where the forest is one."""
+        if self.table < self.forest:
+            return TABLE
+        return TREE if len(self.trees) == 1 else FOREST
+
+
+def grain_of(shapes: Sequence[Shape]) -> int:
+    """The width of the widest panes that have all edges of these windows."""
+    return math.gcd(*(t for s in shapes for t in (s.range_us, s.slide_us, s.offset_us)))
+
+
+@lru_cache(maxsize=1_000)
+def costs_of(shapes: tuple[Shape, ...], kind: str, density: float = 1.0) -> Costs:
+    """What these windows cost, where `density` of the panes have rows."""
+    rate = density / grain_of(shapes)
+    trees = tuple(tree.queries for tree in weave(shapes, rate, WEIGHTS[kind]).trees)
+    forest = trees_cost([[shapes[n] for n in tree] for tree in trees], kind, rate)
+    tree = forest if len(trees) == 1 else trees_cost([shapes], kind, rate)
+    table = table_cost(shapes, kind, density)
+    if tree < forest:  # possible where sketches grow
+        forest, trees = tree, (tuple(range(len(shapes))),)
+    return Costs(forest, tree, table, trees)
+
+
+def trees_cost(trees: Sequence[Sequence[Shape]], kind: str, rate: float) -> float:
+    """Of trees of these windows, with `rate` panes a microsecond."""
+    if kind in GROWING:
+        return sum(_growing(tree, rate) for tree in trees) * US_PER_S
+    places = [range(a, b) for a, b in pairwise([0, *accumulate(map(len, trees))])]
+    return plan_of(places, [s for tree in trees for s in tree], rate, WEIGHTS[kind]).cost * US_PER_S
+
+
+def _growing(shapes: Sequence[Shape], rate: float) -> float:
+    """The panes of each fragment are merged once, the values of a window in each of its answers."""
+    edges = edge_rate(shapes).rate
+    answers = sum(rate * s.range_us * _levels(edges * s.range_us) / s.slide_us for s in shapes)
+    return rate * _levels(rate / edges) + answers
+
+
+def table_cost(shapes: Sequence[Shape], kind: str, density: float) -> float:
+    """Of the table of these windows, where `density` of the panes have rows."""
+    grain = grain_of(shapes)
+    rate = density / grain
+    if kind in GROWING:
+        answers = sum(rate * s.range_us * _levels(_runs(s, grain)) / s.slide_us for s in shapes)
+        return (rate * _levels(max(s.range_us for s in shapes) / grain) + answers) * US_PER_S
+    answers = sum(_runs(s, grain) / s.slide_us for s in shapes)
+    return (2 * rate + answers) * WEIGHTS[kind].merge * US_PER_S
+
+
+def _levels(parts: float) -> float:
+    """How often a value is moved while so many parts are merged, and once to be read."""
+    return math.log2(max(1.0, parts)) + 1
+
+
+def _runs(shape: Shape, grain: int) -> float:
+    """How many runs a window is made of, on average over some."""
+    starts = [(shape.offset_us + k * shape.slide_us) // grain for k in range(SAMPLE)]
+    return sum(len(dyadic_runs(s, s + shape.range_us // grain)) for s in starts) / SAMPLE
+

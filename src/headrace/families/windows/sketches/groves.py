@@ -1,0 +1,288 @@
+"""The groves of one stream: one for each measure of a slot that is kept as sketches.
+
+They are a cache of the pane log, as rings are: what is missing is read from it before the next round.  A ring says
+which windows of which groups are answered; the grove of the same slot gives each the value of its sketch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.config import Config
+from headrace.families.windows.measures import Measure, measures_for
+from headrace.families.windows.plan import Cuts, Program, Share, Slot
+from headrace.families.windows.ring import Answers, Windows
+from headrace.families.windows.sketches.bundles import Bundle
+from headrace.families.windows.sketches.grove import Grove
+from headrace.families.windows.sketches.hll_kernels import Ints, Ints32
+from headrace.families.windows.sketches.kinds import Limits, is_sketched, read
+from headrace.families.windows.sketches.shipping import Picked, Shipped, Unpacking
+from headrace.families.windows.weave.edges import Shape
+from headrace.sql.tree import Aggregate
+from headrace.values import Window
+
+Values = NDArray[Any]
+CODES_MIN = 100_000
+MEMORY_ROUNDS = 8
+
+
+class Rows(Protocol):
+    """A pane table whose rows can be picked by slot."""
+
+    def pick(self, slot: Slot) -> Picked | None: ...
+
+
+class Sitting(Protocol):
+    """Who sits on a ring (`rings.Members`)."""
+
+    @property
+    def windows(self) -> Windows: ...
+    @property
+    def shapes(self) -> Ints: ...
+    @property
+    def program(self) -> Ints: ...
+    @property
+    def programs(self) -> tuple[Program, ...]: ...
+
+
+History = Iterator[tuple[Cuts, Rows, int]]
+"""Earlier rounds: what was aggregated, their panes, and the time of their newest row."""
+GroveKey = tuple[Slot, Measure]
+
+
+@dataclass(slots=True, eq=False)
+class _Kept:
+    """A grove, how its rows are read, and who asks for which window."""
+
+    grove: Grove
+    unpacking: Unpacking
+    members: dict[int, Shape] = field(default_factory=dict)
+    is_barred: bool = False
+    codes_max: int = CODES_MIN
+
+
+def limits_of(config: Config) -> Limits:
+    return Limits(config.sketch_values_max, config.distinct_values_max)
+
+
+class Groves:
+    """All groves of a stream."""
+
+    def __init__(self, config: Config) -> None:
+        self._config, self._limits = config, limits_of(config)
+        self._planner = ThreadPoolExecutor(1, "headrace-weave")
+        self._kept: dict[GroveKey, _Kept] = {}
+        self._asked: dict[int, Share] = {}
+        self._rounds = 0
+        self.faults: dict[int, str] = {}
+        self.since: dict[int, int] = {}
+        self.nbytes = 0
+
+    # -- who asks -----------------------------------------------------------------------------------
+
+    def join(self, query_id: int, asked: Share) -> None:
+        for measure in (m for m in asked.measures if m.is_sketch):
+            self._asked[query_id] = asked
+            kept = self._kept.get((asked.slot, measure))
+            if kept is None:
+                kept = _Kept(Grove(measure.kind, self._planner), Unpacking(measure))
+                self._kept[asked.slot, measure] = kept
+            kept.members[query_id] = shape_of(asked.window)
+            kept.grove.join(shape_of(asked.window))
+
+    def leave(self, query_id: int) -> None:
+        asked = self._asked.pop(query_id, None)
+        for measure in () if asked is None else (m for m in asked.measures if m.is_sketch):
+            assert asked is not None
+            kept = self._kept[asked.slot, measure]
+            kept.grove.leave(kept.members.pop(query_id))
+            if not kept.members:
+                del self._kept[asked.slot, measure]
+
+    def forget(self, slot: Slot) -> None:
+        """The groups of this slot are numbered anew."""
+        for (own, measure), kept in self._kept.items():
+            if own == slot:
+                kept.grove.is_new, kept.unpacking = True, Unpacking(measure)
+
+    # -- a round ------------------------------------------------------------------------------------
+
+    def take(self, cuts: Cuts, rows: Rows, history: History, watermark_us: int | None) -> None:
+        """Make what is missing, with history up to the watermark before this round, and add the panes of the round."""
+        if not self._kept:
+            return
+        self._grow(history, watermark_us)
+        for (slot, measure), kept in self._kept.items():
+            if kept.is_barred:
+                continue
+            shipped = _unpack(slot, measure, kept, cuts, rows)
+            if shipped is not None and shipped.is_partial:
+                kept.is_barred = True
+                reason = self._too_many(measure, "more", "pane")
+                self.faults.update(dict.fromkeys(kept.members, reason))
+            elif shipped is not None:
+                kept.grove.add(shipped.times, shipped.bundles)
+        self._check_memory()
+
+    def _grow(self, history: History, watermark_us: int | None) -> None:
+        missing: list[tuple[GroveKey, _Kept, list[Any], dict[int, list[Bundle]]]] = []
+        for key, kept in self._kept.items():
+            if kept.is_barred:
+                continue
+            is_new = kept.grove.is_new
+            if is_new:
+                kept.grove.begin(watermark_us)
+            keepers = kept.grove.settle()
+            if keepers and not is_new and kept.grove.is_tangled:
+                kept.grove.begin(watermark_us)
+                keepers, is_new = kept.grove.settle(), True
+            if keepers and watermark_us is not None:
+                missing.append((key, kept, keepers if not is_new else [None], {}))
+        if not missing:
+            return
+        for cuts, rows, newest_us in history:
+            for (slot, measure), kept, keepers, panes in missing:
+                shipped = _unpack(slot, measure, kept, cuts, rows)
+                if shipped is not None and shipped.is_partial:  # too many values then: windows must begin later
+                    self.since.update(dict.fromkeys(kept.members, newest_us + 1))
+                elif shipped is not None:
+                    _sort_out(shipped, kept.grove, panes, is_new=keepers == [None])
+        for _, kept, keepers, panes in missing:
+            kept.grove.feed(kept.grove.keepers if keepers == [None] else keepers, panes)
+
+    def _too_many(self, measure: Measure, size: str, where: str) -> str:
+        limit, name = self._limits.of(measure.kind), Limits.name(measure.kind)
+        others = {"distinct": "approx_count_distinct", "values": "percentile_approx", "points": "less accuracy"}
+        return (
+            f"{name.removesuffix('_max').upper()}: a group has {size} values in one {where} than {name} = {limit:,}; "
+            f"use {others[measure.kind]}, a shorter range or more groups, or raise the limit"
+        )
+
+    def _check_memory(self) -> None:
+        """Past the limit, those who ask for the largest grove are taken out; looked at every few rounds."""
+        self._rounds += 1
+        if self._rounds % MEMORY_ROUNDS != 1:
+            return
+        sizes = {key: kept.grove.nbytes for key, kept in self._kept.items() if not kept.is_barred}
+        self.nbytes = sum(sizes.values())
+        limit = self._config.sketch_bytes_max
+        for key in sorted(sizes, key=lambda k: -sizes[k]):
+            if self.nbytes <= limit:
+                break
+            kept = self._kept[key]
+            kept.is_barred = kept.grove.is_new = True
+            self.nbytes -= sizes[key]
+            reason = (
+                f"SKETCH_BYTES: its sketches take {sizes[key]:,} bytes, and with all others more than "
+                f"sketch_bytes_max = {limit:,}; use fewer groups, a shorter range, or raise the limit"
+            )
+            self.faults.update(dict.fromkeys(kept.members, reason))
+
+    # -- answers ------------------------------------------------------------------------------------
+
+    def close(self, watermark_us: int) -> None:
+        """Panes that the watermark has passed go to the trees."""
+        for kept in self._kept.values():
+            if not kept.is_barred:
+                kept.grove.close(watermark_us)
+
+    def answer(self, slot: Slot, grain_us: int, sitting: Sitting, answers: Answers) -> dict[Aggregate, Values]:
+        """The value of each sketched aggregate, for every answer of a ring; those with too many values are faults."""
+        found: dict[Aggregate, Values] = {}
+        readings = _readings(sitting)
+        if not readings:
+            return found
+        spans = zip(*(getattr(sitting.windows, f"{n}_panes") * grain_us for n in ("range", "slide", "offset")),
+                    strict=True)  # fmt: skip
+        for number, span in enumerate(spans):
+            shape = Shape(*map(int, span))
+            start, stop = answers.offsets[number], answers.offsets[number + 1]
+            for first, last in _blocks(answers.end[start:stop], int(start)):
+                end_us = int(answers.end[first]) * grain_us
+                self._read(slot, shape, end_us, answers.group[first:last], readings.get(number, {}), found,
+                           (answers.end.size, first))  # fmt: skip
+        return found
+
+    def _read(self, slot: Slot, shape: Shape, end_us: int, groups: Ints32, wanted: Mapping[Aggregate, Measure],
+              found: dict[Aggregate, Values], place: tuple[int, int]) -> None:  # fmt: skip
+        """One window: merge once for each measure, read every aggregate of it."""
+        size, first = place
+        merged: dict[Measure, Bundle | None] = {}
+        for aggregate, measure in wanted.items():
+            kept = self._kept[slot, measure]
+            if kept.is_barred:
+                continue
+            if measure not in merged:
+                merged[measure] = kept.grove.window(shape, end_us)
+                self._check_size(kept, measure, merged[measure], shape, groups)
+            bundle = merged[measure]
+            if bundle is not None:
+                values = read(aggregate, bundle, groups)
+                if aggregate not in found:
+                    found[aggregate] = np.zeros(size, values.dtype)
+                found[aggregate][first : first + values.size] = values
+
+    def _check_size(self, kept: _Kept, measure: Measure, bundle: Bundle | None, shape: Shape, groups: Ints32) -> None:
+        if bundle is None:
+            return
+        largest = int(bundle.sizes(groups).max(initial=0))
+        if largest > self._limits.of(measure.kind):
+            reason = self._too_many(measure, f"{largest:,}, more", "window")
+            self.faults.update((query_id, reason) for query_id, own in kept.members.items() if own == shape)
+
+    def tidy(self) -> None:
+        """Let go of panes no window can need, and of codes that few values still have."""
+        for kept in self._kept.values():
+            if kept.is_barred or kept.grove.is_new:
+                continue
+            kept.grove.forget()
+            codes = 0 if kept.unpacking.codes is None else len(kept.unpacking.codes)
+            if not kept.codes_max:  # they have just been given anew
+                kept.codes_max = max(CODES_MIN, 2 * codes)
+            elif codes > kept.codes_max:
+                kept.grove.is_new, kept.unpacking.codes, kept.codes_max = True, None, 0
+
+
+def shape_of(window: Window) -> Shape:
+    return Shape(window.range_us, window.slide_us, window.offset_us)
+
+
+def _unpack(slot: Slot, measure: Measure, kept: _Kept, cuts: Cuts, rows: Rows) -> Shipped | None:
+    """The slot's panes, if these cuts have them."""
+    picked = rows.pick(slot) if measure in cuts.measures else None
+    return None if picked is None else kept.unpacking.unpack(cuts, picked)
+
+
+def _sort_out(shipped: Shipped, grove: Grove, panes: dict[int, list[Bundle]], is_new: bool) -> None:
+    """Closed panes are for the trees; open ones the grove has already, unless it is new."""
+    for time, bundle in zip(shipped.times.tolist(), shipped.bundles, strict=True):
+        if time < grove.closed_us:
+            panes.setdefault(time, []).append(bundle)
+        elif is_new:
+            grove.add(np.array([time]), [bundle])
+
+
+def _readings(sitting: Sitting) -> dict[int, dict[Aggregate, Measure]]:
+    """For each window shape of a ring, the sketched aggregates its queries ask for."""
+    own = [
+        {a: measures_for(a)[1] for a in program.aggregates if is_sketched(a)} for program in sitting.programs
+    ]
+    found: dict[int, dict[Aggregate, Measure]] = {}
+    if any(own):
+        for shape, program in set(zip(sitting.shapes.tolist(), sitting.program.tolist(), strict=True)):
+            if own[program]:
+                found.setdefault(shape, {}).update(own[program])
+    return found
+
+
+def _blocks(ends: Ints, base: int) -> Iterator[tuple[int, int]]:
+    """Stretches of one end."""
+    edges = np.flatnonzero(np.diff(ends, prepend=-1, append=-1)) + base if ends.size else np.empty(0, np.int64)
+    return pairwise(edges.tolist())

@@ -1,0 +1,175 @@
+"""Which aggregates are kept as sketches, what Spark computes of them, and how an answer is read from a bundle.
+
+    hll        approx_count_distinct   registers of Spark's hll_sketch_agg over xxhash64, 2^p of them
+    points     percentile_approx       sorted values with weights, at most 2·accuracy a group
+    values     median, percentile, mode    every value with its count, up to a limit
+    distinct   count(DISTINCT x)       every different value, up to a limit
+
+`points` are thinned twice, on the executors and when a fragment is sealed: each time a rank moves by at most
+n / (2 · accuracy), so by n / accuracy in all, which is the error Spark states.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
+from headrace.families.windows.sketches.hll_kernels import Ints, Ints32
+from headrace.sql.tree import Aggregate, Expr, Literal
+from headrace.values import Type
+
+KINDS = ("hll", "points", "values", "distinct")
+OPS = ("approx_count_distinct", "percentile_approx", "percentile", "median", "mode")
+RSD = 0.05
+ACCURACY = 10_000
+PRECISION_MIN, PRECISION_MAX = 4, 14
+WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many values a group may have in a window (and in a cell that Spark sends)."""
+
+    values: int
+    distinct: int
+
+    def of(self, kind: str) -> int:
+        return self.distinct if kind == "distinct" else self.values
+
+    @staticmethod
+    def name(kind: str) -> str:
+        return "distinct_values_max" if kind == "distinct" else "sketch_values_max"
+
+
+def is_sketched(aggregate: Aggregate) -> bool:
+    return aggregate.op in OPS or (aggregate.op == "count" and aggregate.distinct)
+
+
+def sketch_refusal(aggregate: Aggregate) -> str | None:
+    """Why a sketched aggregate is left to plain Spark; None if it is not."""
+    op, kind = aggregate.op, aggregate.args[0].type
+    if kind.name == "void":
+        return f"{op} of NULL"
+    if op == "count":
+        return "count(DISTINCT …) of several expressions" if len(aggregate.args) > 1 else None
+    if aggregate.distinct:
+        return f"{op}(DISTINCT …)"
+    if op == "approx_count_distinct":
+        fine = precision_of(aggregate) > PRECISION_MAX
+        return f"approx_count_distinct with an error below {1.04 / 2 ** (PRECISION_MAX / 2):.2%}" if fine else None
+    if op == "mode":
+        return None if kind.name in WHOLE else f"mode of a {kind}"
+    return None if kind.is_integral or kind.is_fractional else f"{op} of a {kind}"
+
+
+def sketch_of(aggregate: Aggregate) -> tuple[str, Expr, tuple[int, ...]]:
+    """Kind, argument and parameters of what is kept for it."""
+    arg = aggregate.args[0]
+    match aggregate.op:
+        case "approx_count_distinct":
+            return "hll", arg, (precision_of(aggregate),)
+        case "percentile_approx":
+            accuracy = ACCURACY if len(aggregate.args) < 3 else int(_number(aggregate.args[2]))
+            return "points", arg, (accuracy,)
+        case "count":
+            return "distinct", arg, ()
+        case _:
+            return "values", arg, ()
+
+
+def precision_of(aggregate: Aggregate) -> int:
+    """log2 of the registers Spark's own function would take for the same error."""
+    rsd = RSD if len(aggregate.args) < 2 else _number(aggregate.args[1])
+    return max(PRECISION_MIN, math.ceil(2 * math.log2(1.106 / rsd)))
+
+
+def _number(literal: Expr) -> float:
+    assert isinstance(literal, Literal)
+    return float(str(literal.value))
+
+
+def points_max(accuracy: int) -> int:
+    """So many values of a group have ranks within n / (2 · accuracy)."""
+    return 2 * accuracy
+
+
+# -- what Spark computes --------------------------------------------------------------------------------------
+
+
+def part_sql(function: str, arg: str, limits: Limits) -> str | None:
+    """SQL of a part over the column `arg`; None if the part is not a sketch's."""
+    name, _, parameter = function.partition(":")
+    match name:
+        case "hll":
+            return f"hll_sketch_agg({arg}, {parameter})"
+        case "set":
+            return _unless_too_many(f"size(collect_set({arg}))", limits.distinct, f"collect_set({arg})")
+        case "list":
+            return _unless_too_many(f"count({arg})", limits.values, f"sort_array(collect_list({arg}))")
+        case "thin":
+            return _thinned(arg, int(parameter))
+        case _:
+            return None
+
+
+def _unless_too_many(size: str, limit: int, values: str) -> str:
+    """All values, or null: a part of them could later be taken for all, under another limit."""
+    return f"IF({size} > {limit}, NULL, {values})"
+
+
+def _thinned(arg: str, most: int) -> str:
+    """Of each of `most` equal shares of the ranks the value in the middle (`value_kernels.thin`)."""
+    share, count = f"(i * {most}L) div count({arg})", f"count({arg})"
+    start, stop = (f"((({share}) + {k}) * {count} + {most - 1}L) div {most}L" for k in (0, 1))
+    middle = f"(({start}) + ({stop}) - 1) div 2"
+    return f"filter(sort_array(collect_list({arg})), (v, i) -> {count} <= {most}L OR i = {middle})"
+
+
+# -- what is read from a bundle -------------------------------------------------------------------------------
+
+FLIP = np.int64(np.iinfo(np.int64).max)
+
+
+def to_keys(values: NDArray[np.float64]) -> Ints:
+    """Doubles as whole numbers of the same order; NaN is greatest, and there is one zero."""
+    bits = (np.where(np.isnan(values), np.nan, values) + 0.0).view(np.int64)
+    return np.where(bits < 0, bits ^ FLIP, bits)
+
+
+def from_keys(keys: Ints) -> NDArray[np.float64]:
+    return np.where(keys < 0, keys ^ FLIP, keys).view(np.float64)
+
+
+def read(aggregate: Aggregate, bundle: Bundle, groups: Ints32) -> NDArray[Any]:
+    """The aggregate of each of these groups; anything where a group has no value."""
+    if isinstance(bundle, Registers):
+        return bundle.distinct(groups)
+    assert isinstance(bundle, Points)
+    match aggregate.op:
+        case "count":
+            return bundle.sizes(groups)
+        case "mode":
+            return bundle.most_frequent(groups)
+        case "percentile_approx":
+            found = from_keys(bundle.at_share(groups, _number(aggregate.args[1])))
+            return found if aggregate.type.is_fractional else found.astype(np.int64)
+        case _:
+            return _interpolated(aggregate, bundle, groups)
+
+
+def _interpolated(aggregate: Aggregate, bundle: Points, groups: Ints32) -> NDArray[np.float64]:
+    """Between the two nearest values, in Spark's order of operations."""
+    share = 0.5 if aggregate.op == "median" else _number(aggregate.args[1])
+    low, high, past = bundle.around_share(groups, share)
+    below, above = _real(low, aggregate.args[0].type), _real(high, aggregate.args[0].type)
+    with np.errstate(invalid="ignore"):
+        return np.where(low == high, below, below + (above - below) * past)
+
+
+def _real(keys: Ints, kind: Type) -> NDArray[np.float64]:
+    return from_keys(keys) if kind.is_fractional else keys.astype(np.float64)

@@ -1,0 +1,63 @@
+"""Long ranges beside short ones, and answers in pieces, end to end: Spark's own answers, through folds and restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.families.windows import answering, fold_plan, rings
+from headrace.runtime.ledger import Ledger
+from tests.engine.race import Race, Row, row
+
+QUERIES = {
+    "fine": "SELECT k, count(*) AS c, sum(x) AS t, window.end AS we FROM s GROUP BY k, window(ts, '10 seconds')",
+    "hour": "SELECT k, max(x) AS hi, min(n) AS lo, window.end AS we FROM s "
+            "GROUP BY k, window(ts, '1 hour', '1 minute')",
+    "days": "SELECT k, count(*) AS c, sum(big) AS b, avg(x) AS a, stddev(x) AS d, window.end AS we FROM s "
+            "GROUP BY k, window(ts, '2 days', '1 day')",
+    "where": "SELECT count(x) AS c, sum(n) AS n, window.end AS we FROM s WHERE n > 2 "
+             "GROUP BY window(ts, '1 day', '6 hours')",
+}
+LATER = {
+    "late_fine": "SELECT k, count(*) AS c, window.end AS we FROM s GROUP BY k, window(ts, '3 hours', '10 minutes')",
+    "late_days": "SELECT k, sum(big) AS b, window.end AS we FROM s GROUP BY k, window(ts, '1 day')",
+}
+HOURS = 4
+
+
+def file_of(index: int, r: Random) -> list[Row]:
+    """Four hours of rows."""
+    start = index * HOURS * 3600
+    times = sorted(r.uniform(start, start + HOURS * 3600 - 1) for _ in range(40))
+    return [row(t, r.choice(["a", "b", None]), r.randint(1, 7), r.choice([None, r.uniform(0, 9)]), r.getrandbits(50))
+            for t in times]
+
+
+@pytest.mark.timeout(600)
+def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
+    monkeypatch.setattr(rings, "ANSWERS_MAX", 7)
+    monkeypatch.setattr(answering, "ROWS_MAX", 5)
+    r = Random(4)
+    race = Race(spark, tmp_path)
+    race.eng.add_many(QUERIES)
+    for stretch in range(3):
+        race.feed(*(file_of(6 * stretch + i, r) for i in range(6)))
+        race.eng.run()
+        race.eng.close()
+        newest = Ledger(race.eng.home.disk, race.eng.home.stream_folder("s")).newest
+        assert newest is not None and newest.held, "rounds have been folded"
+        race.open()
+        if stretch == 1:
+            race.eng.add_many(LATER)
+    race.check(*QUERIES)
+    race.check(*LATER, whole=False)
+    assert len(race.answers("late_days")) >= 3, "folded panes are history for who needs no finer ones"
+    pieces = list((tmp_path / "race" / "streams" / "s" / "answers").glob("*.00*.arrow"))
+    assert pieces, "answers come in pieces"
+    seqs = [a.seq for a in race.eng.watch("fine", follow=False)]
+    assert seqs == sorted(set(seqs)) and len(seqs) == len(race.answers("fine"))
+    assert "pane log of" in race.eng.explain("days")

@@ -1,0 +1,323 @@
+"""Sketches against brute force: kernels, bundles, trees and tables, and groves whose windows come and go."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.families.windows.sketches import choice, grove, hll_kernels
+from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
+from headrace.families.windows.sketches.choice import costs_of, grain_of
+from headrace.families.windows.sketches.grove import Grove
+from headrace.families.windows.sketches.kinds import from_keys, points_max, to_keys
+from headrace.families.windows.sketches.trees import Table, Tree, dyadic_runs
+from headrace.families.windows.sketches.value_kernels import share_weights
+from headrace.families.windows.weave.edges import Shape
+
+QUICK = settings(max_examples=60, deadline=None)
+VALUES = st.lists(st.integers(-5, 5), max_size=12)
+BUNDLES = st.lists(st.dictionaries(st.integers(0, 4), VALUES, max_size=4), min_size=1, max_size=6)
+Lists = dict[int, list[int]]
+
+
+def points(lists: Lists, is_set: bool = False, thin_to: int = 0) -> Points:
+    """What a pane with these values holds."""
+    groups = sorted(lists)
+    each = [Counter(lists[g]) for g in groups]
+    values = [v for counts in each for v in sorted(counts)]
+    weights = [1 if is_set else counts[v] for counts in each for v in sorted(counts)]
+    offsets = np.append(0, np.cumsum([len(c) for c in each])).astype(np.int64)
+    return Points(np.array(groups, np.int32), offsets, np.array(values, np.int64), np.array(weights, np.int64),
+                  is_set, thin_to)
+
+
+def lists_of(bundle: Points) -> Lists:
+    """Every value as often as it counts."""
+    found = {}
+    for i, group in enumerate(bundle.groups.tolist()):
+        span = slice(bundle.offsets[i], bundle.offsets[i + 1])
+        found[group] = np.repeat(bundle.values[span], bundle.weights[span]).tolist()
+    return found
+
+
+def joined(many: list[Lists]) -> Lists:
+    return {g: sorted(v for lists in many for v in lists.get(g, [])) for g in sorted({g for ls in many for g in ls})}
+
+
+# -- bundles ------------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(many=BUNDLES)
+def test_merging_keeps_every_value(many: list[Lists]) -> None:
+    first, *others = [points(lists) for lists in many]
+    assert lists_of(first.merge(others)) == joined(many)
+
+
+@QUICK
+@given(many=BUNDLES)
+def test_merging_sets_keeps_different_values(many: list[Lists]) -> None:
+    first, *others = [points(lists, is_set=True) for lists in many]
+    merged = first.merge(others)
+    assert lists_of(merged) == {g: sorted(set(v)) for g, v in joined(many).items()}
+    wanted = np.array([0, 3, 7], np.int32)
+    assert merged.sizes(wanted).tolist() == [len(set(joined(many).get(g, []))) for g in wanted.tolist()]
+
+
+@QUICK
+@given(many=BUNDLES, share=st.floats(0, 1))
+def test_ranks_and_modes(many: list[Lists], share: float) -> None:
+    first, *others = [points(lists) for lists in many]
+    merged, everything = first.merge(others), joined(many)
+    wanted = np.arange(6, dtype=np.int32)
+    at, (below, above, past) = merged.at_share(wanted, share), merged.around_share(wanted, share)
+    for g in wanted.tolist():
+        values = everything.get(g, [])
+        if values:
+            position = (len(values) - 1) * share
+            assert at[g] == values[max(1, math.ceil(share * len(values))) - 1]
+            assert (below[g], above[g]) == (values[math.floor(position)], values[math.ceil(position)])
+            assert past[g] == position - math.floor(position)
+            counts = Counter(values)
+            assert merged.most_frequent(wanted)[g] == min(v for v in counts if counts[v] == max(counts.values()))
+
+
+@QUICK
+@given(values=st.lists(st.floats(allow_nan=True), max_size=30))
+def test_keys_have_the_order_of_doubles(values: list[float]) -> None:
+    array = np.array(values, np.float64)
+    back = from_keys(np.sort(to_keys(array)))
+    assert np.array_equal(back, np.sort(array), equal_nan=True)
+
+
+def rank_error(values: list[int], found: int, rank: int) -> int:
+    """How far the nearest rank of `found` is from the rank that was asked for."""
+    ranks = [i + 1 for i, v in enumerate(values) if v == found]
+    return min(max(0, ranks[0] - rank), max(0, ranks[-1] - rank)) if ranks[0] > rank else max(0, rank - ranks[-1])
+
+
+@QUICK
+@given(seed=st.integers(0, 10**9), accuracy=st.integers(1, 20), share=st.floats(0, 1), same=st.booleans())
+def test_thinned_twice_is_within_the_stated_error(seed: int, accuracy: int, share: float, same: bool) -> None:
+    """Cells thinned as Spark does, merged to fragments, thinned again, merged: never further than n / accuracy."""
+    r = Random(seed)
+    most, top = points_max(accuracy), 9 if same else 10**6
+    everything: list[int] = []
+    fragments = []
+    for _ in range(r.randint(1, 4)):
+        cells = []
+        for _ in range(r.randint(1, 4)):
+            values = sorted(r.randint(0, top) for _ in range(r.choice([1, 5, 3 * most, 200])))
+            everything += values
+            cells.append(_thinned_by_spark(values, most))
+        fragments.append(cells[0].merge(cells[1:]).seal())
+        assert fragments[-1].values.size <= most
+    merged = fragments[0].merge(fragments[1:])
+    everything.sort()
+    assert int(merged.weights.sum()) == len(everything)
+    rank = max(1, math.ceil(share * len(everything)))
+    found = int(merged.at_share(np.array([0], np.int32), share)[0])
+    assert rank_error(everything, found, rank) <= len(everything) / accuracy
+
+
+def _thinned_by_spark(values: list[int], most: int) -> Points:
+    """The filter of `kinds.part_sql`, and the weights the driver gives."""
+    n = len(values)
+    if n > most:
+        share = [i * most // n for i in range(n)]
+        starts = [(s * n + most - 1) // most for s in share]
+        stops = [((s + 1) * n + most - 1) // most for s in share]
+        values = [v for i, v in enumerate(values) if i == (starts[i] + stops[i] - 1) // 2]
+    offsets = np.array([0, len(values)], np.int64)
+    weights = share_weights(np.array([n]), offsets, most)
+    run = Points(np.array([0], np.int32), offsets, np.array(values, np.int64), weights, thin_to=most)
+    return run.merge([Points(np.array([0], np.int32), np.zeros(2, np.int64), values_none(), values_none())])
+
+
+def values_none() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.empty(0, np.int64)
+
+
+def registers(values: list[int], precision: int) -> Registers:
+    """By the book: the low bits say where, the zeros of the rest how much."""
+    out = np.zeros((1, 1 << precision), np.uint8)
+    for value in values:
+        word = Random(value).getrandbits(64)
+        rest = word >> precision
+        zeros = 64 - precision - rest.bit_length() if rest else 60
+        out[0, word & ((1 << precision) - 1)] = max(out[0, word & ((1 << precision) - 1)], min(zeros + 1, 63))
+    return Registers(np.array([0], np.int32), out)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 50, 400, 3_000, 40_000])
+def test_estimates_are_within_the_error(count: int) -> None:
+    """Twenty draws: their mean is off by little, and none by more than four times the standard error."""
+    precision, group = 9, np.array([0], np.int32)
+    error = 1.04 / 2 ** (precision / 2)
+    found = [int(registers(list(range(i * 10**6, i * 10**6 + count)), precision).distinct(group)[0])
+             for i in range(3 if count > 10_000 else 20)]
+    assert all(abs(f - count) <= 4 * error * count + 0.5 for f in found), found
+    assert abs(sum(found) / len(found) - count) <= 2 * error * count + 0.5
+
+
+@QUICK
+@given(many=st.lists(st.lists(st.integers(0, 500), max_size=40), min_size=1, max_size=5))
+def test_registers_merge_as_their_values_do(many: list[list[int]]) -> None:
+    first, *others = [registers(values, 5) for values in many]
+    whole = registers([v for values in many for v in values], 5)
+    assert np.array_equal(first.merge(others).registers, whole.registers)
+
+
+def test_a_blob_of_another_kind_is_told() -> None:
+    out = np.zeros((1, 512), np.uint8)
+    data = np.zeros(40, np.uint8)
+    data[3] = 12
+    assert hll_kernels.fold_blobs(data, np.array([0, 40]), np.array([0]), 9, out) == 0
+
+
+# -- trees and tables ---------------------------------------------------------------------------------
+
+
+@QUICK
+@given(first=st.integers(-300, 300), size=st.integers(0, 200))
+def test_dyadic_runs_cover_each_pane_once(first: int, size: int) -> None:
+    runs = dyadic_runs(first, first + size)
+    panes = [p for level, place in runs for p in range(place << level, (place + 1) << level)]
+    assert panes == list(range(first, first + size))
+    assert len(runs) <= 2 * max(1, size.bit_length())
+
+
+SHAPES = [Shape(10, 10), Shape(20, 10), Shape(30, 5), Shape(7, 3, 1), Shape(12, 4), Shape(9, 4), Shape(60, 20, 5),
+          Shape(15, 15, 5), Shape(2, 6, 1)]
+
+
+def is_due(shape: Shape, start: int) -> bool:
+    return (start - shape.offset_us) % shape.slide_us == 0
+
+
+@QUICK
+@given(seed=st.integers(0, 10**9), chosen=st.sets(st.sampled_from(SHAPES), min_size=1))
+def test_keepers_give_every_window_its_panes(seed: int, chosen: set[Shape]) -> None:
+    r = Random(seed)
+    held: list[Tree[Points] | Table[Points]] = [Tree(chosen, -100), Table(grain_of(list(chosen)), -100)]
+    grain = grain_of(list(chosen))
+    panes = {t: {r.randint(0, 3): [r.randint(0, 9)]} for t in range(-100, 100, grain) if r.random() < 0.7}
+    for keeper in held:
+        for now in range(-100, 101, grain):
+            if now - grain in panes:
+                keeper.take(np.array([now - grain]), [points(panes[now - grain])])
+            for shape in chosen:
+                start = now - shape.range_us
+                if is_due(shape, start) and start >= -100:
+                    parts = keeper.parts(start, now)
+                    merged = lists_of(parts[0].merge(parts[1:])) if parts else {}
+                    assert merged == joined([panes[t] for t in panes if start <= t < now])
+            keeper.forget(now - max(s.range_us for s in chosen) + 1)
+    assert not held[0].serves([Shape(11, 11)], 100)
+    assert not held[0].serves(chosen, -100)
+
+
+# -- groves -------------------------------------------------------------------------------------------
+
+
+class Brute:
+    """All panes ever, and a grove that must answer as if it had them."""
+
+    def __init__(self, seed: int) -> None:
+        self.r = Random(seed)
+        self.pool = ThreadPoolExecutor(1)
+        self.grove = Grove("values", self.pool)
+        self.log: list[dict[int, Lists]] = []
+        self.shapes: Counter[Shape] = Counter()
+        self.watermark: int | None = None
+
+    def change(self) -> None:
+        """Windows come and go; the grove may be told that it has to begin anew, as after a restart."""
+        for _ in range(self.r.randint(0, 2)):
+            shape = self.r.choice(SHAPES)
+            self.shapes[shape] += 1
+            self.grove.join(shape)
+        gone = self.r.choice([*self.shapes])
+        if self.shapes.total() > 1 and self.r.random() < 0.4:
+            self.shapes[gone] -= 1
+            self.shapes += Counter()
+            self.grove.leave(gone)
+        self.grove.is_new |= self.r.random() < 0.1
+
+    def feed_history(self) -> None:
+        """What `Groves` does with the pane log."""
+        is_new = self.grove.is_new
+        if is_new:
+            self.grove.begin(self.watermark)
+        missing = self.grove.settle()
+        assert not self.grove.is_tangled
+        panes: dict[int, list[Bundle]] = {}
+        for entry in self.log:
+            for time, lists in entry.items():
+                if time < self.grove.closed_us:
+                    panes.setdefault(time, []).append(points(lists))
+                elif is_new:
+                    self.grove.add(np.array([time]), [points(lists)])
+        self.grove.feed(missing, panes)
+
+    def round(self, now: int) -> None:
+        least = now - 10 if self.watermark is None else self.watermark
+        entry: dict[int, Lists] = {}
+        for _ in range(self.r.randint(0, 6)):
+            time = self.r.randint(least, now)
+            entry.setdefault(time, {}).setdefault(self.r.randint(0, 2), []).append(self.r.randint(0, 5))
+        self.feed_history()
+        for time, lists in entry.items():
+            self.grove.add(np.array([time]), [points(lists)])
+        self.log.append(entry)
+        before, self.watermark = self.watermark, now - 3
+        self.grove.close(self.watermark)
+        for shape in self.shapes:
+            for end in range(-50 if before is None else before + 1, self.watermark + 1):
+                if is_due(shape, end - shape.range_us):
+                    bundle = self.grove.window(shape, end)
+                    assert bundle is None or isinstance(bundle, Points)
+                    ours = {} if bundle is None else lists_of(bundle)
+                    start = end - shape.range_us
+                    assert ours == joined([ls for e in self.log for t, ls in e.items() if start <= t < end])
+        self.grove.forget()
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**9), inline=st.booleans())
+def test_a_grove_is_rewoven_without_a_gap(seed: int, inline: bool) -> None:
+    """Windows come and go, plans are rebuilt here and beside, and after every round every window that ended has all
+    its values."""
+    brute = Brute(seed)
+    limit, grove.INLINE_MAX = grove.INLINE_MAX, 10**6 if inline else 0
+    try:
+        brute.shapes[SHAPES[1]] += 1
+        brute.grove.join(SHAPES[1])
+        now = 0
+        for _ in range(12):
+            brute.change()
+            now += brute.r.choice([1, 4, 10, 30])
+            brute.round(now)
+        assert brute.grove.replans > 1
+    finally:
+        grove.INLINE_MAX = limit
+        brute.pool.shutdown()
+
+
+def test_all_three_operators_are_chosen_by_cost() -> None:
+    """Alike windows share a tree, families with few common edges part; where windows overlap much the table wins."""
+    second = 10**6
+    alike = costs_of(tuple(Shape(60 * second * k, 60 * second) for k in (1, 2)), "hll")
+    assert alike.best == choice.TREE and alike.forest == alike.tree
+    fine = costs_of(tuple(Shape(3600 * second, k * second) for k in (1, 2, 3)), "hll")
+    assert fine.best == choice.TABLE and fine.table < fine.forest
+    minutes = [Shape(k * slide * second, slide * second) for slide in (60, 61) for k in range(2, 12)]
+    apart = costs_of(tuple(minutes), "hll")
+    assert apart.best == choice.FOREST and len(apart.trees) == 2 and apart.forest < min(apart.tree, apart.table)
