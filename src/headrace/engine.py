@@ -38,6 +38,7 @@ from headrace.values import TIMESTAMP, Field, Relation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from headrace.bills import StreamCost
     from headrace.runtime.rounds import Pipeline
 
 POLL_S = 0.2
@@ -216,10 +217,11 @@ class Engine:
 
     def explain(self, query: str | None = None) -> str:
         """How one query runs, or the whole shared plan, with costs."""
+        from headrace.costing import recent_stats
         from headrace.explaining import explain_all, explain_one
 
         self.catalog.refresh()
-        rounds = {name: ledger.newest for name, (ledger, _) in self._all_logs().items()}
+        rounds = {name: recent_stats(ledger) for name, (ledger, _) in self._all_logs().items()}
         if query is not None:
             return explain_one(self.catalog.query(query), self.catalog, rounds)
         return explain_all(self.catalog, rounds)
@@ -237,6 +239,15 @@ class Engine:
             answers = counts.get(r.query.source, {}).get(r.id, 0)
             infos.append(QueryInfo(r.name, r.query.source, family, state, r.quarantine or reason, r.query.sql, answers))
         return infos
+
+    def costs(self) -> list[StreamCost]:
+        """What a round of each stream takes, split among its queries; from committed rounds, without Spark."""
+        from headrace.bills import stream_cost
+
+        self.catalog.refresh()
+        logs = self._all_logs()
+        found = (stream_cost(r, self.catalog, *logs[name]) for name, r in self.catalog.relations.items())
+        return [cost for cost in found if cost is not None]
 
     def statistics(self, stream: str | None = None) -> list[RoundStats]:
         """Recent rounds of this engine, oldest first."""

@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.catalog.catalog import Catalog, Registered
+from headrace.costing import Stats, estimate_line, forecast_of, workload
 from headrace.families.plain.plan import explain_plain, how
 from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of, span
-from headrace.families.windows.plan import Refusal, share
-from headrace.runtime.ledger import Manifest
+from headrace.families.windows.plan import Refusal, Seating, share
 from headrace.values import Relation
 
 if TYPE_CHECKING:
     from headrace.runtime.family import Family
 
 WINDOWS, PLAIN = "windows", "plain"
+Histories = Mapping[str, Sequence[Stats]]
+"""By stream: what its newest committed rounds measured, oldest first."""
 _AGAIN = "to try again, drop it, mend it and add it"
 
 
@@ -33,9 +35,10 @@ def family_of(registered: Registered, relation: Relation) -> tuple[str, str]:
     return (PLAIN, asked.reason) if isinstance(asked, Refusal) else (WINDOWS, "")
 
 
-def explain_one(registered: Registered, catalog: Catalog, rounds: Mapping[str, Manifest | None]) -> str:
+def explain_one(registered: Registered, catalog: Catalog, rounds: Histories) -> str:
     query = registered.query
     relation = catalog.relation(query.source)
+    history = rounds.get(relation.name, ())
     family, reason = family_of(registered, relation)
     lines = [f"query {query.name}", f"  sql:      {' '.join(query.sql.split())}", f"  over:     {_relation(relation)}"]
     if registered.quarantine:
@@ -45,32 +48,32 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Mapping[str, M
     if family == WINDOWS:
         lines.append(f"  {runs:<9} shared windows")
         seating = seating_of(_of(_live(catalog, relation, registered)), relation)
-        lines += explain_window_query(registered.id, seating, _is_united(rounds.get(relation.name)))
+        lines += explain_window_query(registered.id, seating, _is_united(history))
     else:
         lines.append(f"  {runs:<9} plain Spark, because {reason}")
         lines.append(f"  how:      {how(query, relation)}")
         lines.append("  cost:     a Spark job of its own each round, over rows that are read once for all queries")
         lines.append("  unshared: the same, and the source read once more")
-    lines += _measured(rounds.get(relation.name))
-    return "\n".join(lines)
+    live = _live(catalog, relation)
+    return "\n".join([*lines, *_estimated(live, relation, history), *_measured(history)])
 
 
-def explain_all(catalog: Catalog, rounds: Mapping[str, Manifest | None]) -> str:
+def explain_all(catalog: Catalog, rounds: Histories) -> str:
     total = len(catalog.queries)
     relations = _many(len(catalog.relations), "stream or table", "streams and tables")
     lines = [f"catalog version {catalog.version}: {relations}, {_many(total, 'query', 'queries')}"]
     for relation in catalog.relations.values():
-        lines += ["", *_explain_relation(relation, catalog, rounds.get(relation.name))]
+        lines += ["", *_explain_relation(relation, catalog, rounds.get(relation.name, ()))]
     return "\n".join(lines)
 
 
-def _explain_relation(relation: Relation, catalog: Catalog, newest: Manifest | None) -> list[str]:
+def _explain_relation(relation: Relation, catalog: Catalog, history: Sequence[Stats]) -> list[str]:
     live = _live(catalog, relation)
     runs = [(r, *family_of(r, relation)) for r in live]
     shared = [r for r, family, _ in runs if family == WINDOWS]
     plain = [(r.query, reason) for r, family, reason in runs if family == PLAIN]
     lines = [_relation(relation)]
-    lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation), _is_united(newest))]
+    lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation), _is_united(history))]
     lines += [f"  {line}" for line in explain_plain(plain, relation)]
     out = [r for r in catalog.queries.values() if r.query.source == relation.name and r.quarantine]
     if out:
@@ -78,7 +81,7 @@ def _explain_relation(relation: Relation, catalog: Catalog, newest: Manifest | N
         lines += [f"    {r.name}: {r.quarantine}" for r in out]
     if not live:
         lines.append("  no live query: it is not read")
-    return lines + _measured(newest)
+    return [*lines, *_estimated(live, relation, history), *_measured(history)]
 
 
 def _live(catalog: Catalog, relation: Relation, also: Registered | None = None) -> list[Registered]:
@@ -90,9 +93,9 @@ def _of(registered: Sequence[Registered]) -> list[tuple[int, Any]]:
     return [(r.id, r.query) for r in registered]
 
 
-def _is_united(newest: Manifest | None) -> bool:
+def _is_united(history: Sequence[Stats]) -> bool:
     """Whether the last round had all keys in one grouping, which it is by default."""
-    return newest is None or newest.stats.get("groupings", 1) <= 1
+    return not history or history[-1].get("groupings", 1) <= 1
 
 
 def _relation(relation: Relation) -> str:
@@ -101,14 +104,24 @@ def _relation(relation: Relation) -> str:
     return f"stream {relation.name} (event time {relation.time}, late {span(relation.late_us)})"
 
 
-def _measured(newest: Manifest | None) -> list[str]:
-    if newest is None:
+def _estimated(live: Sequence[Registered], relation: Relation, history: Sequence[Stats]) -> list[str]:
+    """What the next round will take, with the queries there are now."""
+    if not live:
+        return []
+    seating: Seating = seating_of(_of(live), relation)
+    plain = len(live) - len(seating.shares)
+    made = forecast_of(workload(seating, _is_united(history)), plain, relation, history)
+    return [estimate_line(made, len(history))]
+
+
+def _measured(history: Sequence[Stats]) -> list[str]:
+    if not history:
         return ["  measured: no round yet"]
-    stats = newest.stats
+    stats = history[-1]
     seconds = stats["seconds"]
     stages = ", ".join(f"{k} {v:.3f}" for k, v in seconds.items() if k != "total")
     return [
-        f"  measured: round {newest.round_id}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
+        f"  measured: round {stats['round_id']}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
         f"{seconds['total']:.3f} s ({stages}); unshared, at least {stats['unshared_s']:.1f} s; "
         f"rings of {stats.get('ring_bytes', 0) / 1e6:,.1f} MB, pane log of {stats.get('log_bytes', 0) / 1e6:,.1f} MB "
         f"in {_many(stats.get('log_files', 0), 'file', 'files')}"

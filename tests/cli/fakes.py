@@ -9,6 +9,7 @@ from unittest.mock import MagicMock
 
 import pyarrow as pa
 
+from headrace.bills import StreamCost
 from headrace.errors import CatalogError
 from headrace.runtime.statistics import RoundStats
 
@@ -42,6 +43,7 @@ class FakeEngine:
     infos: dict[str, FakeInfo] = field(default_factory=dict)
     answers: list[FakeAnswer] = field(default_factory=list)
     rounds: list[RoundStats] = field(default_factory=list)
+    bills: list[StreamCost] = field(default_factory=list)
     spark: Any = field(default_factory=MagicMock)
     started: bool = False
     interrupt_run: bool = False
@@ -105,6 +107,9 @@ class FakeEngine:
 
     def queries(self) -> list[FakeInfo]:
         return list(self.infos.values())
+
+    def costs(self) -> list[StreamCost]:
+        return self.bills
 
     def statistics(self, stream: str | None = None) -> list[RoundStats]:
         if self.started:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from typer.testing import Result
 
+from headrace.bills import QueryCost, StreamCost
 from tests.cli.fakes import FakeEngine, FakeInfo
 
 Command = Callable[..., Result]
@@ -81,3 +82,35 @@ def test_an_empty_list_says_how_to_begin(headrace: Command, engine: FakeEngine) 
 def test_explain_one_and_all(headrace: Command, engine: FakeEngine) -> None:
     assert headrace("explain").stdout == "plan of everything\n"
     assert headrace("explain", "hourly").stdout == "plan of hourly\n"
+
+
+def costs(queries: int) -> StreamCost:
+    found = tuple(QueryCost(f"q{i}", "windows", 0.001 * (queries - i), i, i != 1, "SELECT 1") for i in range(queries))
+    return StreamCost("trades", 4, 3, sum(q.seconds for q in found), found)
+
+
+def test_list_cost_shows_the_dearest_first_and_both_totals(headrace: Command, engine: FakeEngine) -> None:
+    engine.bills = [costs(3)]
+    said = headrace("list", "--cost").stdout
+    assert "trades: rounds 4 to 6" in said
+    assert said.index("q0") < said.index("q1") < said.index("q2")
+    assert "gone" in said and "3.0000" in said and "50.00%" in said
+    assert "sum of all 3: 6.000 ms a round; measured: 6.000 ms a round" in said
+
+
+def test_list_cost_cut_short_still_adds_up(headrace: Command, engine: FakeEngine) -> None:
+    engine.bills = [costs(60)]
+    said = headrace("list", "--cost").stdout
+    assert "… 10 more" in said and "55.0000" in said  # 10 + 9 + … + 1
+    assert "q59" in headrace("list", "--cost", "--all").stdout
+
+
+def test_list_cost_json(headrace: Command, engine: FakeEngine) -> None:
+    engine.bills = [costs(2)]
+    (stream,) = json.loads(headrace("list", "--cost", "--json").stdout)
+    assert stream["stream"] == "trades" and stream["rounds"] == 3
+    assert sum(q["seconds"] for q in stream["queries"]) == stream["measured_s"]
+
+
+def test_list_cost_before_the_first_round_says_what_to_do(headrace: Command, engine: FakeEngine) -> None:
+    assert "headrace run" in headrace("list", "--cost").stderr

@@ -21,6 +21,8 @@ from headrace.errors import HeadraceError, near
 
 BENCHMARKS: Mapping[str, str] = {
     "windows": "1,000 and 10,000 window queries against plain Spark running one",
+    "cost": "EXPLAIN's estimate of a round against what the round then takes",
+    "accuracy": "sums, means and deviations over 10⁹ rows against exact arithmetic",
     "predicates": "2,000 different predicates against none",
     "groups": "1,000,000 groups that come and go under 50 windows, and a month beside ten seconds",
     "sketches": "distinct counts and percentiles: trees, one tree and a dyadic table, and 200 queries on Spark",

@@ -132,19 +132,11 @@ class Bench:
         peers = {kind: self.peer(kind, sql, files) for kind, sql in chosen.items()}
         return peers, {size: self.ours(queries, files) for size, queries in sized.items()}
 
-    def _linked(self, folder: Path, files: int) -> Path:
-        """A source folder of its own with the first files: a contestant reads nothing but these."""
-        source = folder / "trades"
-        source.mkdir()
-        for path in sorted((self._folder / "trades").glob("*.parquet"))[:files]:
-            os.link(path, source / path.name)
-        return source
-
     def peer(self, kind: str, sql: str, files: int) -> Drain:
         """Plain Structured Streaming, one query."""
         self._tell(f"plain Spark, one query ({kind}), {files} files: {sql}")
         folder = Path(tempfile.mkdtemp(prefix="peer-", dir=self._folder))
-        source = self._linked(folder, files)
+        source = linked(self._folder / "trades", folder, files)
         config = Config.from_environment()
         session = borrow_session(self._spark, config) if kind == TUNED else self._spark.newSession()
         session.conf.set("spark.sql.shuffle.partitions", config.shuffle_partitions)
@@ -165,26 +157,36 @@ class Bench:
         """All queries in one engine; then one more query and one more file."""
         self._tell(f"Headrace, {len(queries):,} queries, {files} files")
         folder = Path(tempfile.mkdtemp(prefix="ours-", dir=self._folder))
-        source = self._linked(folder, files)
+        source = linked(self._folder / "trades", folder, files)
         with Engine(folder / "race", spark=self._spark) as engine:
             engine.create_stream("trades", f"parquet:{source}?maxFilesPerTrigger=1", schema=market.SCHEMA,
                                  time=market.TIME, late=market.LATE)
             engine.add_many(queries)
             engine.start()
-            rounds = tuple(_wait(engine, files))
+            rounds = tuple(wait_for_rounds(engine, files))
             began = perf_counter()
             engine.add(LATE_QUERY, name="late_comer")
             add_ms = 1000 * (perf_counter() - began)
             write_file(source, files, self._trades(files))
-            last = _wait(engine, files + 1)[-1]
+            last = wait_for_rounds(engine, files + 1)[-1]
             engine.stop()
         measured = rounds[WARM_ROUNDS:]
         return Drain(tuple(r.cycle_s for r in measured), measured, add_ms, 1000 * last.seconds["plan"])
 
 
-def _wait(engine: Engine, rounds: int) -> list[RoundStats]:
+def linked(files_in: Path, folder: Path, files: int) -> Path:
+    """A source folder of its own with the first files: a contestant reads nothing but these."""
+    source = folder / "trades"
+    source.mkdir(exist_ok=True)
+    for path in sorted(files_in.glob("*.parquet"))[:files]:
+        if not (source / path.name).exists():
+            os.link(path, source / path.name)
+    return source
+
+
+def wait_for_rounds(engine: Engine, rounds: int, stream: str = "trades") -> list[RoundStats]:
     """Until so many rounds are committed; a stream that failed says so in `stop`."""
-    while len(found := engine.statistics("trades")) < rounds:
+    while len(found := engine.statistics(stream)) < rounds:
         if not engine.is_running:
             engine.stop()
         time.sleep(0.05)

@@ -38,9 +38,13 @@ class Registered:
 
 
 class Catalog:
-    """Relations and live queries at `version`.  `refresh` takes in what others appended."""
+    """Relations and live queries at `version`.  `refresh` takes in what others appended.
 
-    def __init__(self, disk: Disk, config: Config) -> None:
+    With `until` it is read once, up to that version: the past."""
+
+    def __init__(self, disk: Disk, config: Config, until: int | None = None) -> None:
+        self._disk = disk
+        self._until = until
         self._log = CatalogLog(disk)
         self._config = config
         self.relations: dict[str, Relation] = {}
@@ -65,7 +69,7 @@ class Catalog:
         """Whether anything was new."""
         with self._mutex:
             before = self._log.version
-            records = self._log.read()
+            records = self._log.read()[: self._until]
             if records:
                 # other threads may be looping over the dicts: change copies, then swap
                 relations, queries = dict(self.relations), dict(self.queries)
@@ -141,6 +145,10 @@ class Catalog:
                 hint="`headrace list` shows all", code="UNKNOWN_QUERY",
             )
         return found
+
+    def at(self, version: int) -> dict[str, Registered]:
+        """The queries there were at an earlier version."""
+        return Catalog(self._disk, self._config, version).queries
 
     def relation_or_none(self, name: str) -> Relation | None:
         return self.relations.get(name) or next(

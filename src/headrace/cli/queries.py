@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +16,7 @@ from headrace.cli.opening import DEFAULT_HOME, HomeOption, opened
 from headrace.cli.show import console, note, several, table
 
 if TYPE_CHECKING:
+    from headrace.bills import StreamCost
     from headrace.reading import QueryInfo
 
 LIST_MAX = 50
@@ -44,9 +47,13 @@ def drop(
 def list_queries(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     everything: Annotated[bool, typer.Option("--all", "-a", help=f"All, not only the first {LIST_MAX}.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="What each costs a round, dearest first.")] = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """List the standing queries."""
+    if cost:
+        _list_costs(as_json, everything, home)
+        return
     with opened(home) as engine:
         infos = engine.queries()
     if as_json:
@@ -56,6 +63,43 @@ def list_queries(
     show_queries(shown)
     if len(shown) < len(infos):
         note(f"… and {len(infos) - len(shown):,} more: headrace list --all")
+
+
+def _list_costs(as_json: bool, everything: bool, home: Path) -> None:
+    with opened(home) as engine:
+        costs = engine.costs()
+    if as_json:
+        typer.echo(json.dumps([asdict(cost) for cost in costs], indent=2))
+        return
+    if not costs:
+        note("no round has been committed yet: headrace run")
+    for stream in costs:
+        show_costs(stream, None if everything else LIST_MAX)
+
+
+def show_costs(stream: StreamCost, limit: int | None) -> None:
+    """The dearest first; a last line with the sum, beside what was measured."""
+    shown, rest = stream.queries[:limit], stream.queries[len(stream.queries[:limit]) :]
+    total_s = sum(q.seconds for q in stream.queries)
+    rows = [
+        (q.name, sharing(q.family), "live" if q.is_live else "gone", f"{q.answers:,}", f"{1e3 * q.seconds:,.4f}",
+         f"{_share(q.seconds, total_s):.2%}", " ".join(q.sql.split()))
+        for q in shown
+    ]
+    if rest:
+        rest_s = sum(q.seconds for q in rest)
+        rows.append((f"… {len(rest):,} more", "", "", f"{sum(q.answers for q in rest):,}", f"{1e3 * rest_s:,.4f}",
+                     f"{_share(rest_s, total_s):.2%}", "headrace list --cost --all"))
+    last = stream.first_round + stream.rounds - 1
+    console().print(f"{stream.stream}: rounds {stream.first_round} to {last}", style="bold", markup=False)
+    columns = ("name", "family", "state", "answers", "ms a round", "share", "query")
+    console().print(table(columns, rows, numbers=("answers", "ms a round", "share")))
+    console().print(f"sum of all {len(stream.queries):,}: {1e3 * total_s:,.3f} ms a round; "
+                    f"measured: {1e3 * stream.measured_s:,.3f} ms a round", markup=False)
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
 
 
 def explain(

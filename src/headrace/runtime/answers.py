@@ -158,10 +158,10 @@ class AnswerLog:
             if table is not None:
                 yield round_id, table
 
-    def counts(self) -> dict[int, int]:
-        """Answers so far by query id."""
+    def counts(self, rounds: Sequence[int] | None = None) -> dict[int, int]:
+        """Answers by query id, so far or of these rounds."""
         total: Counter[int] = Counter()
-        for round_id in self.rounds():
+        for round_id in self.rounds() if rounds is None else rounds:
             for mark in self._marks_of(round_id):
                 if _is_shared(mark):
                     total.update(AnswerFile(self._map(mark)).counts())

@@ -105,7 +105,7 @@ class Commits:
         return RoundStats(
             self._stream, round.id, census.rows, census.late, census.no_time, census.bad, taken.queries,
             outcome.answers, round.watermark_us, watch.total(), outcome.unshared_s, outcome.selectivity,
-            outcome.groupings, outcome.ring_bytes, outcome.log_bytes, outcome.log_files,
+            outcome.groupings, outcome.ring_bytes, outcome.log_bytes, outcome.log_files, outcome.load,
         )
 
     def _sweep(self, newest: Manifest) -> None:

@@ -21,7 +21,7 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.runtime.answers import Block
 from headrace.runtime.ledger import FileMark, Ledger
-from headrace.runtime.statistics import Census, Stopwatch
+from headrace.runtime.statistics import NO_LOAD, Census, Load, Stopwatch
 from headrace.values import Relation
 
 OK, LATE, NO_TIME, BAD = range(4)
@@ -104,6 +104,7 @@ class Outcome:
     ring_bytes: int = 0
     log_bytes: int = 0
     log_files: int = 0
+    load: Load = NO_LOAD
 
 
 @dataclass(frozen=True, slots=True)

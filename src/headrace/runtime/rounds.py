@@ -34,7 +34,7 @@ from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog
 from headrace.runtime.session import settle_session
 from headrace.runtime.sources import FILES, open_source, parse_source, read_again
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
-from headrace.runtime.statistics import RoundStats, Stopwatch
+from headrace.runtime.statistics import NO_LOAD, RoundStats, Stopwatch
 from headrace.values import Relation
 
 RECENT_ROUNDS = 1_000
@@ -381,3 +381,4 @@ def _merge(total: Outcome, part: Outcome) -> None:
     total.log_bytes += part.log_bytes
     total.log_files += part.log_files
     total.held += part.held
+    total.load = part.load if total.load is NO_LOAD else total.load.with_plain(part.load)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 
@@ -17,6 +17,28 @@ class Census:
     no_time: int = 0
     bad: int = 0
     newest_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What explains the cost of a round: where the watermark was before, what Spark's aggregate left and how it was
+    cut, groups by group-by, seconds by stage as the cost model prices them, and seconds of plain queries by id."""
+
+    before_us: int | None = None
+    cells: int = 0
+    pane_us: int = 0
+    predicates: int = 0
+    keys: tuple[str, ...] = ()
+    groups: Mapping[str, int] = field(default_factory=dict)
+    priced: Mapping[str, float] = field(default_factory=dict)
+    plain_s: Mapping[str, float] = field(default_factory=dict)
+
+    def with_plain(self, other: Load) -> Load:
+        """The load of two families in one round: what both have priced, and the plain queries of the other."""
+        return replace(self, priced={**self.priced, **other.priced}, plain_s={**self.plain_s, **other.plain_s})
+
+
+NO_LOAD = Load()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +66,7 @@ class RoundStats:
     ring_bytes: int = 0
     log_bytes: int = 0
     log_files: int = 0
+    load: Load = NO_LOAD
 
     @property
     def cycle_s(self) -> float:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from headrace.catalog.catalog import Registered
-from headrace.families.plain.plan import Way, horizon_us, way_of
+from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
 from headrace.families.plain.rowlog import RowLog
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_interrupted, is_query_fault, reason_of
-from headrace.runtime.statistics import Stopwatch
+from headrace.runtime.statistics import Load, Stopwatch
 from headrace.runtime.tables import TableState
 from headrace.sql.emit import emit_query
 from headrace.sql.query import Query
@@ -81,10 +82,14 @@ class PlainWork:
             disk, folder = self._place.disk, plain_folder(self._place.folder, round.id)
             disk.clear(folder)
             table = self._keep_rows(batch, round, outcome)
+            own_s: dict[str, float] = {}
             for registered in self._queries.values():
                 if registered.id not in outcome.faults:
+                    start = perf_counter()
                     self._answer(registered, batch, table, round, outcome)
+                    own_s[str(registered.id)] = perf_counter() - start
             self._let_go(round, outcome)
+            outcome.load = Load(priced={"plain": plain_price_s(len(self._queries))}, plain_s=own_s)
         return outcome
 
     # -- answers ------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from enum import Enum
 from headrace.sql.query import Query
 from headrace.values import Relation
 
+QUERY_S = 0.3  # a Spark job and a Parquet file, on two cores; a home learns how much slower it is (windows/cost.py)
+
 
 class Way(Enum):
     EACH = "each row as it comes"
@@ -37,6 +39,11 @@ def how(query: Query, relation: Relation) -> str:
     if relation.is_table:
         return "the latest row of each key kept, answered anew each round"
     return way_of(query, relation).value
+
+
+def plain_price_s(queries: int) -> float:
+    """Seconds of a round's plain queries, before a home has learnt better."""
+    return queries * QUERY_S
 
 
 def horizon_us(queries: Sequence[Query], relation: Relation, watermark_us: int | None) -> int | None:

@@ -23,6 +23,7 @@ from headrace.families.windows.answering import Answering
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
 from headrace.families.windows.dearest import dearest, dearest_sketch
+from headrace.families.windows.gauge import Gauge
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
@@ -52,6 +53,7 @@ class WindowsWork:
         self._place = place
         self._rings = Rings(place.disk, place.ledger, place.config)
         self._answering = Answering()
+        self._gauge = Gauge()
         self._declared: Edges = ()
 
     def replan(self, queries: Sequence[Registered]) -> None:
@@ -97,6 +99,7 @@ class WindowsWork:
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
         log = self._rings.log
         outcome.held, outcome.log_bytes, outcome.log_files = log.held, log.nbytes, len(log.rounds)
+        outcome.load = self._gauge.load(cuts, self._rings.plans(), self._rings.keys, panes.num_rows, round)
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
 

@@ -172,6 +172,9 @@ class Rings:
     def shares(self) -> Mapping[int, Share]:
         return self._seating.shares
 
+    def plans(self) -> Iterable[RingPlan]:
+        return self._seating.rings.values()
+
     def cuts(self) -> Cuts:
         """What Spark is to aggregate in the next round."""
         if self._cuts is None:

@@ -1,0 +1,83 @@
+"""What the next round will cost: the plan as it is now, priced by what committed rounds tell of the stream.
+
+Only manifests are read, so any process may ask while another runs the home.  The factors come from the rounds *before*
+the newest: what EXPLAIN shows beside the newest round's measurement has not seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from headrace.families.plain.plan import plain_price_s
+from headrace.families.windows.cost import Forecast, Round, forecast, priced
+from headrace.families.windows.plan import Seating, plan_cuts
+from headrace.families.windows.workload import Flow, RingWorks, Workload, quantities_of, workload_of
+from headrace.runtime.ledger import Ledger
+from headrace.runtime.statistics import Load
+from headrace.values import US_PER_S, Relation
+
+ROUNDS_LEARNT = 8
+ASSUMED = Flow(100_000, 0, 10 * US_PER_S)  # of a stream that nobody has read yet
+TRIGGER_S = 0.1  # what Spark takes to call for the next round, as long as none has been measured
+GIVEN = "dataframe:"  # rounds of a given DataFrame do not overlap
+
+Stats = Mapping[str, Any]
+
+
+def recent_stats(ledger: Ledger, rounds: int = ROUNDS_LEARNT + 1) -> list[Stats]:
+    """Statistics of the newest committed rounds, oldest first."""
+    newest = ledger.newest
+    earlier = ledger.rounds[-rounds:-1] if newest is not None else []
+    return [*(ledger.read(r).stats for r in earlier), *([] if newest is None else [newest.stats])]
+
+
+def load_of(stats: Stats) -> Load:
+    """Rounds of earlier versions say less."""
+    kept = stats.get("load")
+    return Load(**{**kept, "keys": tuple(kept["keys"])}) if kept else Load()
+
+
+def workload(seating: Seating, united: bool) -> Workload:
+    rings = seating.rings.values()
+    return workload_of(RingWorks().of(rings), plan_cuts(rings, united))
+
+
+def flow_of(history: Sequence[Stats]) -> Flow | None:
+    """The next round, if it is like those before; None when none has told enough."""
+    told = [(s, load_of(s)) for s in history if s.get("load") and s["rows"]]
+    if not told:
+        return None
+    newest = told[-1][1]
+    cut = (newest.pane_us, newest.predicates, newest.keys)
+    alike = [(s, o) for s, o in told if (o.pane_us, o.predicates, o.keys) == cut]
+    rows, cells = median(s["rows"] for s, _ in alike), median(o.cells for _, o in alike)
+    steps = [s["watermark_us"] - o.before_us for s, o in told if o.before_us is not None]
+    before = told[-1][0]["watermark_us"] or 0
+    after = before + (round(median(steps)) if steps else ASSUMED.advance_us)
+    return Flow(rows, before, after, cells, *cut, newest.groups)
+
+
+def forecast_of(work: Workload, plain: int, relation: Relation, history: Sequence[Stats]) -> Forecast:
+    """The next round of a stream with this plan and so many plain queries; `history` as from `recent_stats`."""
+    flow = flow_of(history) or ASSUMED
+    quantities = quantities_of(work, flow)
+    prices = priced(quantities) | ({"plain": plain_price_s(plain)} if plain else {})
+    learnt = [Round(s["seconds"], load_of(s).priced) for s in history[:-1]]
+    triggers = [s["seconds"]["trigger"] for s in history if "trigger" in s["seconds"]]
+    overlaps = not plain and not relation.source.startswith(GIVEN)
+    trigger_s = (median(triggers) if triggers else TRIGGER_S) if overlaps else None
+    return forecast(flow.rows, float(quantities["write_row"].sum()), prices, learnt, trigger_s)
+
+
+def estimate_line(made: Forecast, rounds: int) -> str:
+    """As EXPLAIN shows it."""
+    stages = ", ".join(f"{stage} {s:.3f}" for stage, s in made.seconds.items())
+    if not rounds:
+        basis = "assumed: no round has told how many rows and groups there are"
+    elif not made.learnt_from:
+        basis = "by default rates: no round before the newest has been priced"
+    else:
+        basis = f"as learnt from {made.learnt_from} round{'s' if made.learnt_from > 1 else ''} before the newest"
+    return f"  estimated: {made.total_s:.3f} s for a round of {made.rows:,.0f} rows ({stages}); {basis}"
