@@ -22,7 +22,7 @@ from headrace.families.windows.aggregate import PANE, SET, key_name
 from headrace.families.windows.cells import cell
 from headrace.families.windows.columns import part_names
 from headrace.families.windows.fold_plan import FoldPlan, Step, steps_for
-from headrace.families.windows.folding import can_fold, common_groupings, fold, project
+from headrace.families.windows.folding import common_groupings, fold, project
 from headrace.families.windows.measures import ROWS, Measure
 from headrace.families.windows.panes import PaneRound
 from headrace.families.windows.plan import Cut, Cuts
@@ -92,16 +92,19 @@ def test_variances_fold_as_moments() -> None:
     assert math.isclose(folded.column(name)[0].as_py(), part_of("var_pop", [row.x for row in rows]), rel_tol=1e-9)
 
 
-def test_a_part_it_does_not_know_is_not_folded() -> None:
-    """The rounds stay as they are, whatever their number."""
-    assert can_fold(CUTS)
-    strange = replace(CUTS, measures=(ROWS,))
-    entries = [entry(i, i * S) for i in range(2_000)]
-    plan = FoldPlan([(10 * S, 10 * S), (30 * DAY, DAY)], 0, 10_000, 1 << 30)
-    assert plan.next([replace(e, cuts=replace(e.cuts, measures=strange.measures)) for e in entries], 2_000 * S)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fold_plan, "can_fold", lambda cuts: False)
-        assert plan.next(entries, 2_000 * S) is None
+def test_sketches_are_folded_away_when_nobody_needs_them() -> None:
+    """Rounds with sketches stay as they are for as long as windows over sketches reach."""
+    cuts = replace(CUTS, measures=(*MEASURES, Measure("distinct", K)))
+    entries = [replace(entry(i, i * S), cuts=cuts) for i in range(2_000)]
+    needs = [(10 * S, 10 * S), (30 * DAY, DAY)]
+    young = FoldPlan(needs, 0, 10_000, 1 << 30, sketches_us=2_000 * S)
+    assert young.next(entries, 2_000 * S) is None
+    due = FoldPlan(needs, 0, 10_000, 1 << 30, sketches_us=1_000 * S).next(entries, 2_000 * S)
+    assert due is not None and due.cuts.measures == MEASURES and due.stop == 1_000
+    table = panes_of(CUTS, [Row(0, "a", 2, 1.0), Row(0, "b", 3, None)])
+    (name,) = set(part_names(cuts.measures).values()) - set(part_names(MEASURES).values())
+    both = project(table.append_column(name, pa.array([[b"x"]] * table.num_rows)), cuts, CUTS)
+    assert both.equals(table.select(both.column_names)) and name not in both.column_names
 
 
 def where_of(text: str) -> Expr:

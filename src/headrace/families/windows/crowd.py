@@ -64,4 +64,4 @@ def _wants_bits(share: Share) -> bool:
     """What can fail is asked only of the rows the query selects: its whole predicate is in there anyway.  Sketches are
     dear to merge: they are not kept by cell."""
     exprs: tuple[Expr | None, ...] = (*share.slot.keys, *(m.arg for m in share.measures))
-    return any(m.is_sketch for m in share.measures) or any(e is not None and may_raise(e) for e in exprs)
+    return share.has_sketches or any(e is not None and may_raise(e) for e in exprs)

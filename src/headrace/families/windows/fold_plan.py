@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headrace.families.windows.folding import can_fold, common_groupings
+from headrace.families.windows.folding import common_groupings, without_sketches
 from headrace.families.windows.plan import Cuts
 from headrace.runtime.ledger import FileMark
 
@@ -86,14 +86,16 @@ class FoldPlan:
 
     def __init__(
         self, needs: Iterable[Need], history_us: int, rounds_max: int, bytes_max: int,
-        served: Callable[[Cuts], frozenset[int]] = lambda cuts: frozenset(),
+        served: Callable[[Cuts], frozenset[int]] = lambda cuts: frozenset(), sketches_us: int = 0,
     ) -> None:
-        """`served`: for whom rounds of these cuts hold all they need, whatever the width of their panes."""
+        """`served`: for whom, but those who ask for sketches, rounds of these cuts hold all they need, whatever the
+        width of their panes; `sketches_us`: how far back windows over sketches reach."""
         self._needs = frozenset(needs)
         self._served = served
         self._history_us = history_us
         self._rounds_max = rounds_max
         self._bytes_max = bytes_max
+        self._sketches_us = sketches_us
         self._steps: dict[int, list[Step]] = {}
 
     def step(self, entry: Entry, watermark_us: int) -> Step | None:
@@ -105,6 +107,13 @@ class FoldPlan:
             self._steps[pane_us] = steps_for(n for n in self._needs if n[1] % pane_us == 0)
         oldest_us = watermark_us - self._history_us
         return next((s for s in self._steps[pane_us] if newest_us >= oldest_us - s.reach_us), None)
+
+    def cuts(self, entry: Entry, watermark_us: int) -> Cuts | None:
+        """What is kept of an entry that is folded.  Sketches are not merged: None as long as they are needed."""
+        kept = without_sketches(entry.cuts)
+        oldest_us = watermark_us - self._history_us - self._sketches_us
+        is_past = entry.newest_us is not None and entry.newest_us < oldest_us
+        return kept if kept == entry.cuts or is_past else None
 
     def next(self, entries: Sequence[Entry], watermark_us: int) -> Fold | None:
         """The next fold, if one is due.  The newest entry is left alone: the log never ends with a folded one."""
@@ -126,16 +135,17 @@ class FoldPlan:
         filled = [e for e in entries if e.rows]
         steps = [self.step(e, watermark_us) for e in filled]
         return all(s is None or s.width_us % cuts.pane_us == 0 for s in steps) and \
-            all(self._serve_alike(e.cuts, cuts) for e in filled)
+            all(self.cuts(e, watermark_us) is not None and self._serve_alike(e.cuts, cuts) for e in filled)
 
     def _serve_alike(self, left: Cuts, right: Cuts) -> bool:
         return left is right or left == right or self._served(left) == self._served(right)
 
-    def _together(self, cuts: Cuts, entry: Entry) -> Cuts | None:
+    def _together(self, cuts: Cuts, entry: Entry, watermark_us: int) -> Cuts | None:
         """What both can tell, if nobody whom either serves would miss anything."""
         if not entry.rows:
             return cuts
-        both = common_groupings(cuts, entry.cuts)
+        own = self.cuts(entry, watermark_us)
+        both = None if own is None else common_groupings(cuts, own)
         alike = both is not None and self._serve_alike(both, cuts) and self._serve_alike(both, entry.cuts)
         return both if alike else None
 
@@ -166,16 +176,17 @@ class FoldPlan:
 
     def _from(self, entries: Sequence[Entry], start: int, limit: int, step: Step, watermark_us: int) -> Fold | None:
         """Entries from `start` on that fold alike, and the neighbours before them."""
-        if entries[start].rows and not can_fold(entries[start].cuts):
+        first = self.cuts(entries[start], watermark_us)
+        if first is None:
             return None
-        cuts, stop, size = entries[start].cuts, start + 1, entries[start].mark.size
+        cuts, stop, size = first, start + 1, entries[start].mark.size
         while stop < limit and self._is_like(entries[start], entries[stop], step, size, watermark_us):
-            both = self._together(cuts, entries[stop])
+            both = self._together(cuts, entries[stop], watermark_us)
             if both is None:
                 break
             cuts, size, stop = both, size + entries[stop].mark.size, stop + 1
         while start > 0 and self._may_join(entries[start - 1], entries[stop - 1], step, size):
-            both = self._together(cuts, entries[start - 1])
+            both = self._together(cuts, entries[start - 1], watermark_us)
             if both is None:
                 break
             start -= 1
@@ -187,7 +198,7 @@ class FoldPlan:
         if size + entry.mark.size > self._bytes_max or not self._spans(first, entry, step):
             return False
         own = self.step(entry, watermark_us) or Step(0, entry.cuts.pane_us)
-        return not entry.rows or (own.width_us == step.width_us and can_fold(entry.cuts))
+        return not entry.rows or own.width_us == step.width_us
 
     def _may_join(self, older: Entry, last: Entry, step: Step, size: int) -> bool:
         """Whether an older folded entry, which has its width already, goes along."""

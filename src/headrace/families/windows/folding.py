@@ -4,14 +4,14 @@ What is folded has the columns of any round, so whoever reads the log need not k
 extremes joined; a variance is joined as moments, with the count and the sum it stands beside, and written as a variance
 again.  Where a part had no value the folded one holds the identity of its operation instead of null, as rings do.
 
-A part that is not among PARTS cannot be merged here: rounds that have one are left as they are (`can_fold`).  To fold
-such a part, give it columns in `_Lines`.
+Sketches cannot be merged here: rounds that have some are left as they are until nobody needs those, and folded without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -34,9 +34,11 @@ Floats = NDArray[np.float64]
 PARTS = {"count": ADD, "sum": ADD, "sum_high": ADD, "sum_low": ADD, "min": MIN, "max": MAX, "var_pop": MOMENTS_N}
 
 
-def can_fold(cuts: Cuts) -> bool:
-    """Whether all that rounds of these cuts hold can be merged."""
-    return all(function in PARTS for function, _ in part_names(cuts.measures))
+@lru_cache(maxsize=100)
+def without_sketches(cuts: Cuts) -> Cuts:
+    """What of these cuts can be merged."""
+    measures = tuple(m for m in cuts.measures if not m.is_sketch)
+    return cuts if len(measures) == len(cuts.measures) else replace(cuts, measures=measures)
 
 
 def same_groupings(left: Cuts, right: Cuts) -> bool:
@@ -69,6 +71,11 @@ def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
     """Rows of the given cuts as those of what they have in common with others."""
     if same_groupings(given, wanted):
         return table.replace_schema_metadata(None)
+    names, kept = part_names(given.measures), part_names(wanted.measures)
+    parts = {name: table.column(names[part]) for part, name in kept.items()}
+    if (given.cuts, given.edges) == (wanted.cuts, wanted.edges):
+        marks = {name: table.column(name) for name in table.column_names if name not in names.values()}
+        return pa.table({**marks, **parts})
     mine, words = grouping(given.cuts[0]), [table.column(w).to_numpy() for w in word_names(given, 0)]
     columns = {PANE: table.column(PANE)}
     columns |= {key_name(i): _key(key, table.column(key_name(i)), given, wanted) for i, key in enumerate(mine.keys)}
@@ -78,9 +85,7 @@ def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
         (word, bit), (place, to) = mine.place(predicate), own.place(predicate)
         made[place] |= ((words[word] >> bit) & 1) << to
     columns |= {name: pa.array(word) for name, word in zip(word_names(wanted, 0), made, strict=True)}
-    names = part_names(given.measures)
-    columns |= {name: table.column(names[part]) for part, name in part_names(wanted.measures).items()}
-    return pa.table(columns)
+    return pa.table({**columns, **parts})
 
 
 def _key(key: Expr, column: pa.ChunkedArray, given: Cuts, wanted: Cuts) -> pa.ChunkedArray:

@@ -72,6 +72,10 @@ class Share:
     program: Program
     bands: tuple[Band, ...] = ()
 
+    @property
+    def has_sketches(self) -> bool:
+        return any(m.is_sketch for m in self.measures)
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:

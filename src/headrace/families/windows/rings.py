@@ -316,7 +316,10 @@ class Rings:
             config = self._config
             history_us = config.history_ms * US_PER_MS
             limits = (config.log_rounds_max, config.fold_bytes_max)
-            self._fold_plan = FoldPlan(needs, history_us, *limits, served_by(self._seating.shares.values()))
+            shares = self._seating.shares.values()
+            served = served_by(s for s in shares if not s.has_sketches)
+            sketches_us = max((s.window.range_us for s in shares if s.has_sketches), default=0)
+            self._fold_plan = FoldPlan(needs, history_us, *limits, served, sketches_us)
         return self._fold_plan
 
     @property
