@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import answering, fold_plan, rings
+from headrace.families.windows import answering, crowd, fold_plan, rings
 from headrace.runtime.ledger import Ledger
 from tests.engine.race import Race, Row, row
 
@@ -21,6 +21,12 @@ QUERIES = {
     "where": "SELECT count(x) AS c, sum(n) AS n, window.end AS we FROM s WHERE n > 2 "
              "GROUP BY window(ts, '1 day', '6 hours')",
 }
+SKETCHED = "SELECT k, median(x) AS m, count(DISTINCT n) AS u, window.end AS we FROM s GROUP BY k, window(ts, '1 hour')"
+BANDS = {
+    f"band{i}": f"SELECT count(*) AS c, sum(big) AS b, window.end AS we FROM s WHERE x > {i} AND x < {i + 3.5} "
+                "GROUP BY window(ts, '1 day', '12 hours')"
+    for i in range(6)
+}  # fmt: skip
 LATER = {
     "late_fine": "SELECT k, count(*) AS c, window.end AS we FROM s GROUP BY k, window(ts, '3 hours', '10 minutes')",
     "late_days": "SELECT k, sum(big) AS b, window.end AS we FROM s GROUP BY k, window(ts, '1 day')",
@@ -61,3 +67,27 @@ def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: p
     seqs = [a.seq for a in race.eng.watch("fine", follow=False)]
     assert seqs == sorted(set(seqs)) and len(seqs) == len(race.answers("fine"))
     assert "pane log of" in race.eng.explain("days")
+
+
+@pytest.mark.timeout(600)
+def test_sketches_and_cells_do_not_keep_the_log_fine(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
+    monkeypatch.setattr(crowd, "CROWD_MIN", 4)
+    r = Random(5)
+    race = Race(spark, tmp_path)
+    race.eng.add_many({"days": QUERIES["days"], "sketched": SKETCHED, **dict(list(BANDS.items())[:5])})
+    for stretch in range(2):
+        race.feed(*(file_of(6 * stretch + i, r) for i in range(6)))
+        race.eng.run()
+        race.eng.close()
+        newest = Ledger(race.eng.home.disk, race.eng.home.stream_folder("s")).newest
+        assert newest is not None and newest.held, "rounds have been folded"
+        race.open()
+        race.eng.add_many({"band5": BANDS["band5"]} if stretch == 0 else {})
+    race.feed(*(file_of(12 + i, r) for i in range(6)))
+    race.eng.run()
+    race.check("days", "sketched", "band0", "band2", "band4")
+    race.check("band5", whole=False)
+    assert race.answers("band5")
