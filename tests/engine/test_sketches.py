@@ -22,7 +22,7 @@ EXACT = [
     "count(DISTINCT k)", "count(DISTINCT x)", "count(DISTINCT n)", "count(DISTINCT date_trunc('minute', ts))",
     "count(DISTINCT n > 3)", "median(x)", "median(n)", "percentile(x, 0.3)", "percentile(big, 0.95)",
     "percentile(n, 0) + percentile(n, 1)", "count(DISTINCT CAST(n AS DECIMAL(9,2)))",
-    "median(x) FILTER (WHERE n > 2)", "percentile_approx(n, 0.5)", 
+    "median(x) FILTER (WHERE n > 2)", "percentile_approx(n, 0.5)",
     # without NaN: what Spark's own summaries answer with NaN among the values depends on the order of the rows
     "percentile_approx(CASE WHEN NOT isnan(x) THEN x END, 0.9)",
     "percentile_approx(big, 0.25, 100)", "count(DISTINCT CASE WHEN n > 2 THEN k END)",
