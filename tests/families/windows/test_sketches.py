@@ -8,10 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.families.windows.columns import ROWS_PART, part_names, parts_of
+from headrace.families.windows.dearest import dearest_sketch
+from headrace.families.windows.measures import ROWS, Measure
+from headrace.families.windows.plan import Cut, Cuts, Program, Share, Slot
 from headrace.families.windows.sketches import choice, grove, hll_kernels
 from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
 from headrace.families.windows.sketches.choice import costs_of, grain_of
@@ -20,6 +25,8 @@ from headrace.families.windows.sketches.kinds import from_keys, points_max, to_k
 from headrace.families.windows.sketches.trees import Table, Tree, dyadic_runs
 from headrace.families.windows.sketches.value_kernels import share_weights
 from headrace.families.windows.weave.edges import Shape
+from headrace.sql.tree import Column
+from headrace.values import INT, Window
 
 QUICK = settings(max_examples=60, deadline=None)
 VALUES = st.lists(st.integers(-5, 5), max_size=12)
@@ -321,3 +328,18 @@ def test_all_three_operators_are_chosen_by_cost() -> None:
     minutes = [Shape(k * slide * second, slide * second) for slide in (60, 61) for k in range(2, 12)]
     apart = costs_of(tuple(minutes), "hll")
     assert apart.best == choice.FOREST and len(apart.trees) == 2 and apart.forest < min(apart.tree, apart.table)
+
+
+def test_whose_sketches_are_the_largest_of_a_round_is_told() -> None:
+    x, y = Column("x", INT), Column("y", INT)
+    few, many = Measure("distinct", x), Measure("values", y)
+    cuts = Cuts(10, (Cut((), ()),), (ROWS, few, many))
+    names = part_names(cuts.measures)
+    table = pa.table({
+        names[ROWS_PART]: [1], names[parts_of(few)[0]]: [[1, 2]], names[parts_of(many)[0]]: [list(range(1_000))],
+    })
+    program = Program((), None, (), ())
+    shares = {n: Share(Slot(None, ()), Window(10, 10), (ROWS, m), program) for n, m in ((1, few), (2, many))}
+    assert dearest_sketch(cuts, table, shares, 10_000) == {}
+    found = dearest_sketch(cuts, table, shares, 5_000)
+    assert set(found) == {2} and "sketch_bytes_max = 5,000" in found[2]
