@@ -27,7 +27,7 @@ from headrace.families.windows.measures import (
     places_in,
 )
 from headrace.families.windows.plan import Program
-from headrace.families.windows.rings import Closed
+from headrace.families.windows.seats import Closed
 from headrace.runtime.answers import ARROW_TIME, Block
 from headrace.sql.tree import Aggregate, Bound, Expr, Key, walk
 

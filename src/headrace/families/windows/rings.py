@@ -7,7 +7,6 @@ rebuilt from the log before the next round; nothing else notices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -16,21 +15,18 @@ from numpy.typing import NDArray
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.windows.band_kernels import Bands
-from headrace.families.windows.banding import CellOrder, bands_of, fold_bands
-from headrace.families.windows.bands import Band
+from headrace.families.windows.banding import CellOrder, fold_bands
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
 from headrace.families.windows.fold_plan import FoldPlan
 from headrace.families.windows.folds import Folds
 from headrace.families.windows.groups import Evaluate
-from headrace.families.windows.measures import Arrangement, arrange, places_in
+from headrace.families.windows.measures import arrange
 from headrace.families.windows.panes import PaneLog, served_by
 from headrace.families.windows.plan import (
     Choice,
     Cuts,
-    Program,
     Refusal,
     RingKey,
     RingPlan,
@@ -40,18 +36,17 @@ from headrace.families.windows.plan import (
     plan_cuts,
     share,
 )
-from headrace.families.windows.ring import Answers, Ring, Windows, bytes_a_group
-from headrace.families.windows.ring_kernels import Ops
-from headrace.families.windows.sketches.groves import Groves, Values
+from headrace.families.windows.ring import Ring, Windows
+from headrace.families.windows.seats import ALWAYS, Closed, Seat, members_of
+from headrace.families.windows.sketches.groves import Groves
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
-from headrace.sql.tree import Aggregate, Expr
-from headrace.values import US_PER_MS, Relation, Window
+from headrace.sql.tree import Expr
+from headrace.values import US_PER_MS, Relation
 
 Ints = NDArray[np.int64]
 
-ALWAYS = -(1 << 60)
 Rolled = tuple[Twig, SlotRows]
 SELECTIVITIES_MAX = 32
 ANSWERS_MAX = 1 << 20  # of rings, held at once
@@ -60,50 +55,6 @@ IDLE_ROUNDS = 16
 IDLE_GROUPS_MIN = 1_000
 IDLE_SHARE = 1.25
 MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Streaming was seen to cost on two cores
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """Who sits on a ring: ids of queries, the window shape each answers with, and which of the programs it has.
-
-    On a ring of cells a shape is a window of the ring (`ring_windows`) and bands of its cells."""
-
-    windows: Windows
-    ids: Ints
-    shapes: Ints
-    program: Ints
-    programs: tuple[Program, ...]
-    ring_windows: Windows
-    bands: Bands | None = None
-
-
-@dataclass(slots=True)
-class Seat:
-    """A ring and who sits on it; `members` is None until they are listed, and again when they change.
-
-    `is_barred`: there is no memory for its ring; those who sit here are taken out with the next plan."""
-
-    plan: RingPlan
-    arrangement: Arrangement
-    ring: Ring | None = None
-    members: Members | None = None
-    given: Arrangement | None = None
-    places: Ops | None = None
-    is_barred: bool = False
-
-    def nbytes(self, groups: int) -> int:
-        """What the ring takes with so many groups, but for rows of open panes."""
-        return groups * bytes_a_group(self.plan.length, self.arrangement.layout)
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """What one ring answered in a round."""
-
-    seat: Seat
-    members: Members
-    answers: Answers
-    sketches: Mapping[Aggregate, Values]
 
 
 class Rings:
@@ -231,7 +182,7 @@ class Rings:
         for twig, rows in rolled:
             for seat in self._by_slot[twig.slot]:
                 if not seat.is_barred:
-                    _add(seat, rows, twig.arrangement, ALWAYS)
+                    seat.add(rows, twig.arrangement, ALWAYS)
             self._note_seen(twig.slot, rows)
         self._note_selectivity(rolled, round)
         self._check_memory()
@@ -266,7 +217,7 @@ class Rings:
             through = watermark_us // seat.plan.grain_us - 1
             while seat.ring.is_behind(through):
                 if seat.members is None:
-                    seat.members = self._members(seat.plan)
+                    seat.members = members_of(seat.plan, self._since)
                 answers = seat.ring.close(through, seat.members.ring_windows, room)
                 if answers.end.size and seat.members.bands is not None:
                     pairs = self._order_of(seat.plan.slot).numbered()
@@ -395,7 +346,7 @@ class Rings:
         missing = [(seat, rows) for seat, rows in found if not seat.is_barred]
         before, after = round.watermark_before_us, round.watermark_us
         for seat, rows in missing:
-            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, _first_pane(seat, before, after, rows))
+            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, seat.first_pane(before, after, rows))
         if before is None:
             return
         new = {id(seat) for seat, _ in missing}
@@ -409,31 +360,10 @@ class Rings:
                     # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
                     # count this round (`since`), and for all others that is the same window
                     if id(seat) in new and seat.ring is not None:
-                        _add(seat, old, twig.arrangement, seat.ring.next_pane)
+                        seat.add(old, twig.arrangement, seat.ring.next_pane)
         for seat, _ in missing:
             assert seat.ring is not None
             seat.ring.close(before // seat.plan.grain_us - 1, Windows.none())
-
-    def _members(self, plan: RingPlan) -> Members:
-        """Window shapes and programs of a ring's members, as arrays."""
-        windows: dict[tuple[Window, int], dict[tuple[Band, ...], None]] = {}
-        programs: dict[int, tuple[int, Program]] = {}
-        for query_id, asked in plan.members.items():
-            windows.setdefault((asked.window, self._since[query_id]), {})[asked.bands] = None
-            programs.setdefault(id(asked.program), (len(programs), asked.program))
-        flat = [(window, bands) for window, asked_bands in windows.items() for bands in asked_bands]
-        shapes = {shape: i for i, shape in enumerate(flat)}
-        members = [
-            (query_id, shapes[(asked.window, self._since[query_id]), asked.bands], programs[id(asked.program)][0])
-            for query_id, asked in plan.members.items()
-        ]
-        ids, places, program = np.array(members, np.int64).T.copy()
-        own = _windows([window for window, _ in flat], plan.grain_us)
-        listed = tuple(p for _, p in programs.values())
-        if not plan.slot.cells:
-            return Members(own, ids, places, program, listed, own)
-        ring_windows = _windows(list(windows), plan.grain_us)
-        return Members(own, ids, places, program, listed, ring_windows, bands_of([list(b) for b in windows.values()]))
 
     # -- statistics and limits --------------------------------------------------------------------------
 
@@ -472,35 +402,5 @@ class Rings:
         return used
 
 
-def _windows(windows: Sequence[tuple[Window, int]], grain_us: int) -> Windows:
-    """Windows and the time from which on each has all its rows, in panes."""
-    spans = [(w.range_us, w.slide_us, w.offset_us, grain_us - 1 + since) for w, since in windows]
-    columns = np.array(spans, np.int64) // grain_us
-    return Windows(*columns.T.copy())
-
-
 def _grain(item: tuple[int, Share | Refusal]) -> int:
     return item[1].window.grain_us if isinstance(item[1], Share) else 0
-
-
-def _first_pane(seat: Seat, before: int | None, after: int | None, rows: SlotRows) -> int:
-    """The oldest pane that can still matter."""
-    grain = seat.plan.grain_us
-    if before is not None:
-        return before // grain - seat.plan.length
-    oldest = [int(rows.pane_us[0]) // grain] if rows.pane_us.size else []
-    return min([*oldest, *([] if after is None else [after // grain])], default=0)
-
-
-def _add(seat: Seat, rows: SlotRows, given: Arrangement, oldest: int) -> None:
-    """Rows of the slot, with the columns of this ring, from pane `oldest` on."""
-    assert seat.ring is not None
-    if seat.given is not given:
-        seat.given, seat.places = given, Ops(*places_in(seat.arrangement, given))
-    panes = rows.pane_us // seat.plan.grain_us
-    groups, ints, floats = rows.groups, rows.ints, rows.floats
-    if oldest > ALWAYS:
-        start = int(np.searchsorted(panes, oldest))
-        panes, groups = panes[start:], groups[start:]
-        ints, floats = np.ascontiguousarray(ints[:, start:]), np.ascontiguousarray(floats[:, start:])
-    seat.ring.add(panes, groups, ints, floats, seat.places)

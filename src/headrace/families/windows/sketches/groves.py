@@ -40,7 +40,7 @@ class Rows(Protocol):
 
 
 class Sitting(Protocol):
-    """Who sits on a ring (`rings.Members`)."""
+    """Who sits on a ring (`seats.Members`)."""
 
     @property
     def windows(self) -> Windows: ...
