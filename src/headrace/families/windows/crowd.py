@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import prod
 
 from headrace.families.windows.bands import Band, split
 from headrace.families.windows.cells import cell
@@ -21,6 +22,8 @@ from headrace.sql.tree import Expr
 CROWD_MIN = 16
 """So many different bands of one attribute are dearer as bits than as cells (`headrace bench predicates`)."""
 CELLS_MAX = 3
+PRODUCT_MAX = 1_024
+"""Cells of several attributes multiply: more bands than this together, and only the most crowded becomes cells."""
 
 
 class Crowd:
@@ -47,6 +50,8 @@ class Crowd:
             return [share]
         attributes = sorted(sizes, key=lambda a: -sizes[a])[:CELLS_MAX]  # the first orders the cells
         best = tuple(a for a in attributes if sizes[a] >= CROWD_MIN)
+        while len(best) > 1 and prod(sizes[a] for a in best) > PRODUCT_MAX:
+            best = best[:-1]
         ways = [way for count in range(len(attributes) + 1) for way in combinations(attributes, count)]
         return [celled(share, way) for way in (best, *(way for way in ways if way != best))]
 
