@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import crowd
+from headrace.families.windows import crowd, plan
 from headrace.families.windows.explain import seating_of
 from tests.engine import test_oracle as oracle
 from tests.engine.race import Race, row, rows_of
@@ -46,7 +46,7 @@ def rows_at(first_s: int, count: int) -> list[dict[str, object]]:
 @pytest.fixture
 def crowd_of_six(monkeypatch: pytest.MonkeyPatch) -> None:
     """Six are a crowd: Spark's own answer to each query takes its time."""
-    monkeypatch.setattr(crowd, "CROWD_MIN", 6)
+    monkeypatch.setattr(plan, "CROWD_MIN", 6)
 
 
 def test_a_crowd_is_answered_by_cells(spark: SparkSession, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_any_predicate_as_cells_long(spark: SparkSession, seed: int) -> None:
 
 def _check_seed(spark: SparkSession, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(crowd, "CROWD_MIN", 1)
+        patch.setattr(plan, "CROWD_MIN", 1)
         oracle.check_seed(spark, seed)
 
 
@@ -149,3 +149,41 @@ def test_rows_are_told_apart_only_where_asked(spark: SparkSession, tmp_path: Pat
     race.check("late", whole=False)
     ends_s = [round(r["we"].timestamp() - EPOCH_US / 1e6) for r in race.answers("late")]
     assert ends_s == [60, 80]
+
+
+@pytest.mark.usefixtures("crowd_of_six")
+def test_crowds_on_several_attributes_are_told_by_cells(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Too many cells for rings: predicates are told when rows are rolled up, by the cells Spark placed them in."""
+    monkeypatch.setattr(crowd, "PRODUCT_MAX", 1)
+    race = Race(spark, tmp_path, late_s=3)
+    r = Random(6)
+    names = race.eng.add_many(crossed(r, 12, 0))
+    race.feed(rows_at(0, 30), rows_at(30, 40))
+    race.eng.run()
+    assert re.search(r"\d+ cells of `x`.* \d+ cells of `n`", race.eng.explain())
+    later = race.eng.add_many(crossed(r, 6, 12))
+    race.open()
+    race.feed(rows_at(70, 30))
+    race.eng.run()
+    for name in names[:9]:
+        race.eng.drop(name)
+    race.feed(rows_at(100, 60))
+    race.eng.run()
+    race.check(*names[9:])
+    race.check(*later, whole=False)
+    assert sum(bool(race.answers(name)) for name in (*names[9:], *later)) >= 6
+
+
+def crossed(r: Random, count: int, first: int) -> dict[str, str]:
+    """Predicates on two attributes, some with a third that is no band, or a key."""
+    rests = ["", " AND k = 'a'", " AND k <> 'b'", " AND big % 2 = 0"]
+    found: dict[str, str] = {}
+    for i in range(first, first + count):
+        op, limit = r.choice(["<=", ">", "<>"]), r.choice([i % 7, i % 7 + 0.5])
+        where = f"x > {r.randint(0, 40) / 16} AND n {op} {limit}{rests[i % 4]}"
+        keys = ("k, ", "", "k, n, ")[i % 3]
+        found[f"c{i}"] = f"SELECT {keys}count(*) AS c, sum(x) AS t, window.end AS we FROM s WHERE {where} " \
+                         f"GROUP BY {keys}window(ts, '20 seconds', '10 seconds')"
+    return found

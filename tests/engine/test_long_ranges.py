@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import answering, crowd, fold_plan, rings
+from headrace.families.windows import answering, fold_plan, plan, rings
 from headrace.runtime.ledger import Ledger
 from tests.engine.race import Race, Row, row
 
@@ -74,7 +74,7 @@ def test_sketches_and_cells_do_not_keep_the_log_fine(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
-    monkeypatch.setattr(crowd, "CROWD_MIN", 4)
+    monkeypatch.setattr(plan, "CROWD_MIN", 4)
     r = Random(5)
     race = Race(spark, tmp_path)
     race.eng.add_many({"days": QUERIES["days"], "sketched": SKETCHED, **dict(list(BANDS.items())[:5])})

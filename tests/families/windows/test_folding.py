@@ -387,6 +387,7 @@ def month(run: Logged, start_us: int, rounds: int, rng: np.random.Generator) -> 
 NAMES = np.array([f"group {i}" for i in range(GROUPS)])
 
 
+@pytest.mark.slow
 def test_thirty_days_beside_ten_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fine panes of a month would take 28 times the room; what is kept is days, hours of minutes and fine ones."""
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 16)

@@ -32,6 +32,7 @@ class Grouping:
     keys: tuple[Expr, ...]
     predicates: tuple[Expr, ...]
     facts: tuple[Expr, ...]
+    cells: tuple[Expr, ...] = ()
 
     @property
     def words(self) -> int:
@@ -54,8 +55,9 @@ def grouping(cut: Cut) -> Grouping:
 
     facts = dict.fromkeys(e for e in (*cut.keys, *cut.predicates) if follows(e))
     return Grouping(
-        tuple(k for k in cut.keys if k not in facts), tuple(p for p in cut.predicates if p not in facts), tuple(facts)
-    )
+        tuple(k for k in cut.keys if k not in facts), tuple(p for p in cut.predicates if p not in facts), tuple(facts),
+        cut.cells,
+    )  # fmt: skip
 
 
 def all_keys(cuts: Cuts) -> list[Expr]:
@@ -65,6 +67,11 @@ def all_keys(cuts: Cuts) -> list[Expr]:
 
 def key_name(index: int) -> str:
     return f"k{index}"
+
+
+def cell_name(cuts: Cuts, key: Expr) -> str:
+    """The column of a cell that tells predicates."""
+    return f"c{next(i for i, (own, _) in enumerate(cuts.edges) if own == key)}"
 
 
 def word_names(cuts: Cuts, c: int) -> list[str]:
@@ -122,10 +129,12 @@ def _group_columns(cuts: Cuts, c: int, keys: list[Expr], columns: dict[str, str]
     own = grouping(cuts.cuts[c])
     names = [key_name(keys.index(key)) for key in own.keys]
     columns.update((name, _key_sql(cuts, key)) for name, key in zip(names, own.keys, strict=True))
+    cells = [cell_name(cuts, key) for key in own.cells]
+    columns.update((name, _key_sql(cuts, key)) for name, key in zip(cells, own.cells, strict=True))
     words = word_names(cuts, c)
     for w, name in enumerate(words):
         columns[name] = _bits(own.predicates[w * SIGNATURE_BITS : (w + 1) * SIGNATURE_BITS])
-    return names + words
+    return names + cells + words
 
 
 def _grouped(sets: list[tuple[str, ...]]) -> tuple[list[str], str]:

@@ -3,6 +3,9 @@
 A bit costs an evaluation of the predicate for each row, and one more pass over the groups Spark leaves.  A cell costs
 a binary search among the constants of all predicates on its attribute, however many.  So what a predicate says of an
 attribute becomes a band of cells once there is a crowd of different bands on it; a query that is seated stays as it is.
+
+Where crowds on several attributes meet, rings of pairs of group and cells would be too wide: such predicates stay bits
+to the rings, and Spark's cells tell them when rows are rolled up (`plan.Cut.cells`).
 """
 
 from __future__ import annotations
@@ -13,17 +16,15 @@ from dataclasses import replace
 from itertools import combinations
 from math import prod
 
+from headrace.families.windows import plan
 from headrace.families.windows.bands import Band, split
 from headrace.families.windows.cells import cell
 from headrace.families.windows.plan import Share, Slot
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Expr
 
-CROWD_MIN = 16
-"""So many different bands of one attribute are dearer as bits than as cells (`headrace bench predicates`)."""
 CELLS_MAX = 3
-PRODUCT_MAX = 1_024
-"""Cells of several attributes multiply: more bands than this together, and only the most crowded becomes cells."""
+PRODUCT_MAX = 1_024  # bands of several attributes together: their cells multiply
 
 
 class Crowd:
@@ -49,9 +50,9 @@ class Crowd:
         if not sizes or _wants_bits(share):
             return [share]
         attributes = sorted(sizes, key=lambda a: -sizes[a])[:CELLS_MAX]  # the first orders the cells
-        best = tuple(a for a in attributes if sizes[a] >= CROWD_MIN)
-        while len(best) > 1 and prod(sizes[a] for a in best) > PRODUCT_MAX:
-            best = best[:-1]
+        best = tuple(a for a in attributes if sizes[a] >= plan.CROWD_MIN)
+        if len(best) > 1 and prod(sizes[a] for a in best) > PRODUCT_MAX:
+            best = ()
         ways = [way for count in range(len(attributes) + 1) for way in combinations(attributes, count)]
         return [celled(share, way) for way in (best, *(way for way in ways if way != best))]
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.families.windows.aggregate import PANE, all_keys, key_name, word_names
+from headrace.families.windows.aggregate import PANE, all_keys, cell_name, key_name, word_names
+from headrace.families.windows.bands import split
+from headrace.families.windows.cells import cell
 from headrace.families.windows.columns import part_names, parts_of
 from headrace.families.windows.plan import Cuts, Share
 from headrace.sql.tree import Expr, columns_of
@@ -53,8 +55,15 @@ def _factors(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share]) -> Iterat
     yield Factor(_distinct(table, PANE), f"panes of {finest:,} µs", lambda s: s.window.grain_us == finest)
     for i, key in enumerate(all_keys(cuts)):
         yield Factor(_distinct(table, key_name(i)), "values of a key", _groups_by(key))
+    for key in dict.fromkeys(key for cut in cuts.cuts for key in cut.cells):
+        yield Factor(_distinct(table, cell_name(cuts, key)), "cells of an attribute", _compares(key))
     for name in dict.fromkeys(name for c in range(len(cuts.cuts)) for name in word_names(cuts, c)):
         yield Factor(_distinct(table, name), "combinations of predicates", lambda s: s.slot.where is not None)
+
+
+def _compares(key: Expr) -> Callable[[Share], bool]:
+    """Whether a query's predicate is told by this cell."""
+    return lambda share: any(cell(attribute) == key for attribute, _ in split(share.slot.where).bands)
 
 
 def _groups_by(key: Expr) -> Callable[[Share], bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from headrace.families.windows.bands import split
 from headrace.families.windows.cells import is_cell
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.fold_plan import steps_for
@@ -122,7 +123,7 @@ def _stage_lines(cuts: Cuts, shares: Sequence[Share]) -> list[str]:
     for cut in cuts.cuts:
         keys = ", ".join(emit(k) for k in cut.keys if not is_cell(k)) or "nothing but the pane"
         told = [f"{_many(len(cut.predicates), 'predicate')} as bits of a signature"]
-        told += [_cells(cuts, key, shares) for key in cut.keys if is_cell(key)]
+        told += [_cells(cuts, key, shares) for key in (*filter(is_cell, cut.keys), *cut.cells)]
         lines.append(f"     group by {keys}; {'; '.join(told)}")
     return lines
 
@@ -131,6 +132,7 @@ def _cells(cuts: Cuts, key: Expr, shares: Sequence[Share]) -> str:
     """How many predicates are told apart by the cells of an attribute."""
     assert isinstance(key, Call)
     bands = {b for s in shares for c, b in zip(s.slot.cells, s.bands, strict=True) if c == key}
+    bands |= {b for s in shares for a, b in split(s.slot.where).bands if a == key.args[0]}
     count = len(cuts.edges_of(key))
     return (
         f"{_many(len(bands), 'band')} as runs of {count + 1:,} cells of {emit(key.args[0])}: a row is placed in "

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.families.windows.aggregate import PANE, SET, all_keys, grouping, key_name, word_names
+from headrace.families.windows.aggregate import PANE, SET, all_keys, cell_name, grouping, key_name, word_names
+from headrace.families.windows.bands import split
 from headrace.families.windows.branches import Branch, Twig
-from headrace.families.windows.cells import is_cell, lower_edges
+from headrace.families.windows.cells import cell, is_cell, lower_edges
 from headrace.families.windows.columns import float_identity, int_identity, part_names, parts_of, ring_columns
-from headrace.families.windows.fold_kernels import join_columns, roll_up
+from headrace.families.windows.fold_kernels import choose_by_bit, choose_within, join_columns, roll_up
 from headrace.families.windows.groups import Evaluate, Groups
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import Cuts, Slot
@@ -107,7 +109,8 @@ class PaneRows:
             mine = [b for b in branches if b.cut == c]
             rows = self._cut_rows(c)
             own = grouping(self._cuts.cuts[c])
-            wanted = dict.fromkeys(e for b in mine for e in (b.where, *(k for t in b.twigs for k in t.slot.keys)))
+            wanted = dict.fromkeys(rows.asked(b.where) for b in mine)
+            wanted |= dict.fromkeys(k for b in mine for t in b.twigs for k in t.slot.keys)
             rows.finest.learn([e for e in own.facts if e in wanted], self._keys.types, self._evaluate)
             for branch in mine:
                 yield from self._roll_branch(branch, rows)
@@ -134,7 +137,7 @@ class PaneRows:
         if c is None:
             return None
         rows = self._cut_rows(c)
-        wanted = {slot.where, *slot.keys}
+        wanted = {rows.asked(slot.where), *slot.keys}
         rows.finest.learn([e for e in grouping(self._cuts.cuts[c]).facts if e in wanted], self._keys.types,
                           self._evaluate)
         return rows.pick(slot.where, self._keys.of_slot(slot))
@@ -161,16 +164,26 @@ class _CutRows:
         self._panes: Ints = panes[order]
         self._order, self._table = order, table
         self._words: list[Ints] = [table.column(w).to_numpy()[order] for w in word_names(cuts, c)]
+        self._ranks = {key: _ranks(table.column(cell_name(cuts, key)))[order] for key in self._grouping.cells}
         self._ints, self._floats = _matrices(cuts, table, order)
         self._places = _places(cuts)
+        self._cuts, self._cut = cuts, cuts.cuts[c]
+        self._edges = {key: np.array(cuts.edges_of(key), np.int64) for key in self._grouping.cells}
+        self._scratch: Ints = np.empty(self._panes.size if self._edges else 0, np.int64)
 
     def select(self, where: Expr | None, coarser: Groups | None, arrangement: Arrangement) -> SlotRows:
         """Rows the predicate selects, by pane and group of `coarser` (of the cut, if none)."""
-        word, bit = self._bit(where)
-        groups = self._groups if coarser is None else self.finest.into(coarser)[self._groups]
+        into = None if coarser is None else self.finest.into(coarser)
         width = len(self.finest if coarser is None else coarser)
-        rows = SlotRows(self._panes, groups, self._ints, self._floats)
-        return _roll(rows, word, bit, width, self._columns(arrangement), arrangement.layout)
+        columns, layout = self._columns(arrangement), arrangement.layout
+        if self._is_told(where):
+            chosen = self._told(where)
+            groups = self._groups[chosen] if into is None else into[self._groups[chosen]]
+            rows = SlotRows(self._panes[chosen], groups, self._ints, self._floats)
+            return _roll(rows, rows.pane_us, -1, width, columns, layout, chosen)
+        word, bit = self._bit(where)
+        groups = self._groups if into is None else into[self._groups]
+        return _roll(SlotRows(self._panes, groups, self._ints, self._floats), word, bit, width, columns, layout)
 
     def pick(self, where: Expr | None, coarser: Groups) -> Picked:
         """Where the rows are that the predicate selects, by pane, and their groups in `coarser`."""
@@ -179,14 +192,37 @@ class _CutRows:
         groups = self.finest.into(coarser)[self._groups[chosen]]
         return Picked(self._table, self._order[chosen], self._panes[chosen], groups)
 
+    def asked(self, where: Expr | None) -> Expr | None:
+        """The predicate that must be known to tell this one."""
+        return None if where is None else self._cuts.asked(self._cut, where)
+
     def _bit(self, where: Expr | None) -> tuple[Ints, int]:
         """The word and bit of each row that tell whether the predicate selects it; without one bit -1."""
         if where is None:
             return self._panes, -1
         if where in self._grouping.facts:
             return self.finest.flags(where)[self._groups], 0
+        if self._is_told(where):
+            word = np.zeros(self._panes.size, np.int64)
+            word[self._told(where)] = 1
+            return word, 0
         place, bit = self._grouping.place(where)
         return self._words[place], bit
+
+    def _is_told(self, where: Expr | None) -> TypeGuard[Expr]:
+        """By cells."""
+        return where is not None and where not in self._grouping.facts and where not in self._grouping.predicates
+
+    def _told(self, where: Expr) -> Ints:
+        """The rows whose cells lie in the bands of a predicate, and for which the rest of it holds."""
+        rest, chosen, count = self.asked(where), self._scratch, -1
+        if rest is not None:
+            count = choose_by_bit(*self._bit(rest), chosen)
+        for attribute in self._cuts.told_by(self._cut, where):
+            key, intervals = cell(attribute), np.array(split(where).band(attribute).intervals)
+            within = np.searchsorted(self._edges[key], intervals, side="right")
+            count = choose_within(self._ranks[key], within, count, chosen)
+        return chosen[:count].copy()
 
     def _columns(self, arrangement: Arrangement) -> tuple[Ints, Ints]:
         """Where each column of the arrangement is; a missing measure is read from the empty column at the end."""
@@ -210,6 +246,12 @@ class _CutRows:
 _EMPTY = (ADD, MIN, MAX)
 
 
+def _ranks(column: pa.ChunkedArray) -> Ints32:
+    """Of a null, -1: in no band."""
+    found: Ints32 = column.fill_null(-1).to_numpy().astype(np.int32, copy=False)
+    return found
+
+
 def _key_column(cuts: Cuts, key: Expr, column: pa.ChunkedArray) -> pa.Array:
     values = column.combine_chunks()
     return lower_edges(cuts.edges_of(key), values) if is_cell(key) else values
@@ -223,15 +265,18 @@ def _roll_again(rows: SlotRows, into: Ints32, width: int, twig: Twig) -> SlotRow
 
 
 def _roll(
-    rows: SlotRows, word: Ints, bit: int, width: int, columns: tuple[Ints, Ints], layout: Layout
-) -> SlotRows:
-    """Join rows by pane and group."""
+    rows: SlotRows, word: Ints, bit: int, width: int, columns: tuple[Ints, Ints], layout: Layout,
+    chosen: Ints | None = None,
+) -> SlotRows:  # fmt: skip
+    """Join rows by pane and group; panes and groups may be those of `chosen` rows only."""
     size = rows.pane_us.size
     panes, groups = np.empty(size, np.int64), np.empty(size, np.int32)
     taken, target = np.empty(size, np.int64), np.empty(size, np.int64)
     stamp, place = np.empty(width, np.int64), np.empty(width, np.int64)
     selected, written = roll_up(rows.pane_us, rows.groups, word, bit, stamp, place, taken, target, panes, groups)
     out, out_floats = np.empty((columns[0].size, written), np.int64), np.empty((columns[1].size, written))
+    if chosen is not None:
+        taken = chosen[taken[:selected]]
     join_columns(
         taken[:selected], target[:selected], columns[0], np.array(layout.int_ops, np.int64), rows.ints, out,
         columns[1], np.array(layout.float_ops, np.int64), rows.floats, out_floats,

@@ -66,6 +66,37 @@ def roll_up(
 
 
 @numba.njit(cache=True, nogil=True)
+def choose_by_bit(word: Ints, bit: int, chosen: Ints) -> int:
+    """The rows whose `word` has `bit`; how many they are."""
+    count = 0
+    for p in range(word.size):
+        chosen[count] = p
+        count += (word[p] >> bit) & 1
+    return count
+
+
+@numba.njit(cache=True, nogil=True)
+def choose_within(ranks: Ints32, intervals: Ints, count: int, chosen: Ints) -> int:
+    """Keep of the first `count` chosen rows (of all, if negative) those whose rank lies in one of the intervals, given
+    by their first and last rank; how many they are."""
+    kept = 0
+    if intervals.shape[0] == 1:
+        first, last = intervals[0, 0], intervals[0, 1]
+        for i in range(ranks.size if count < 0 else count):
+            p = i if count < 0 else chosen[i]
+            chosen[kept] = p
+            kept += (first <= ranks[p]) & (ranks[p] <= last)
+        return kept
+    for i in range(ranks.size if count < 0 else count):
+        p, found = i if count < 0 else chosen[i], 0
+        for k in range(intervals.shape[0]):
+            found |= (intervals[k, 0] <= ranks[p]) & (ranks[p] <= intervals[k, 1])
+        chosen[kept] = p
+        kept += found
+    return kept
+
+
+@numba.njit(cache=True, nogil=True)
 def join_columns(
     rows: Ints, target: Ints, columns: Ints, ops: Ints, source: Ints, out: Ints,
     float_columns: Ints, float_ops: Ints, float_source: Floats, out_floats: Floats,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.families.windows.aggregate import PANE, grouping, key_name, word_names
+from headrace.families.windows.aggregate import PANE, cell_name, grouping, key_name, word_names
 from headrace.families.windows.bands import LEAST
 from headrace.families.windows.cells import is_cell
 from headrace.families.windows.codes import Pairs, codes_for
@@ -55,16 +55,16 @@ def common_groupings(left: Cuts, right: Cuts) -> Cuts | None:
     if len(left.cuts) != 1 or len(right.cuts) != 1:
         return None
     mine, other = grouping(left.cuts[0]), grouping(right.cuts[0])
-    if mine.keys != other.keys:
+    if mine.keys != other.keys or mine.cells != other.cells:
         return None
     facts = dict.fromkeys((*mine.facts, *other.facts))
     named = {*left.cuts[0].keys, *right.cuts[0].keys}
     asked = {*left.cuts[0].predicates, *right.cuts[0].predicates}
     keys = (*mine.keys, *(f for f in facts if f in named))
     predicates = (*(p for p in mine.predicates if p in other.predicates), *(f for f in facts if f in asked))
-    edges = tuple((cell, tuple(e for e in own if e in set(right.edges_of(cell)))) for cell, own in left.edges)
+    edges = tuple((key, tuple(e for e in own if e in set(right.edges_of(key)))) for key, own in left.edges)
     measures = tuple(m for m in left.measures if m in right.measures)
-    return Cuts(left.pane_us, (Cut(keys, predicates),), measures, edges)
+    return Cuts(left.pane_us, (Cut(keys, predicates, mine.cells),), measures, edges)
 
 
 def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
@@ -79,6 +79,9 @@ def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
     mine, words = grouping(given.cuts[0]), [table.column(w).to_numpy() for w in word_names(given, 0)]
     columns = {PANE: table.column(PANE)}
     columns |= {key_name(i): _key(key, table.column(key_name(i)), given, wanted) for i, key in enumerate(mine.keys)}
+    columns |= {
+        cell_name(wanted, key): _key(key, table.column(cell_name(given, key)), given, wanted) for key in mine.cells
+    }
     own = grouping(wanted.cuts[0])
     made = [np.zeros(table.num_rows, np.int64) for _ in range(own.words)]
     for predicate in own.predicates:

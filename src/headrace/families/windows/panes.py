@@ -22,7 +22,7 @@ import pyarrow as pa
 from headrace.disk import Disk
 from headrace.families.windows.bands import Band
 from headrace.families.windows.measures import Measure
-from headrace.families.windows.plan import Cut, Cuts, Share, Slot
+from headrace.families.windows.plan import Cut, Cuts, Share, Slot, edge_set
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.codec import decode_expr, encode_expr
 from headrace.sql.tree import Expr
@@ -156,7 +156,7 @@ def _serves(cuts: Cuts, slot: Slot, measures: tuple[Measure, ...], bands: tuple[
     return (
         cuts.find(slot) is not None
         and set(measures) <= set(cuts.measures)
-        and all(_edges(cuts, c) >= set(b.edges()) for c, b in zip(slot.cells, bands, strict=True))
+        and all(edge_set(cuts, c) >= set(b.edges()) for c, b in zip(slot.cells, bands, strict=True))
     )
 
 
@@ -171,11 +171,6 @@ def served_by(shares: Iterable[Share]) -> Callable[[Cuts], frozenset[int]]:
     return served
 
 
-@lru_cache(maxsize=1_000)
-def _edges(cuts: Cuts, cell: Expr) -> frozenset[int]:
-    return frozenset(cuts.edges_of(cell))
-
-
 @lru_cache(maxsize=16)
 def _cuts_out(cuts: Cuts) -> dict[str, object]:
     def out(exprs: Iterable[Expr]) -> list[str]:
@@ -183,7 +178,7 @@ def _cuts_out(cuts: Cuts) -> dict[str, object]:
 
     return {
         "pane_us": cuts.pane_us,
-        "cuts": [[out(c.keys), out(c.predicates)] for c in cuts.cuts],
+        "cuts": [[out(c.keys), out(c.predicates), out(c.cells)] for c in cuts.cuts],
         "measures": [[m.kind, None if m.arg is None else encode_expr(m.arg), *m.params] for m in cuts.measures],
         "edges": [[encode_expr(key), edges] for key, edges in cuts.edges],
     }
@@ -192,7 +187,7 @@ def _cuts_out(cuts: Cuts) -> dict[str, object]:
 @lru_cache(maxsize=64)
 def _cuts_in(text: str) -> Cuts:
     data = json.loads(text)
-    cuts = tuple(Cut(tuple(map(decode_expr, k)), tuple(map(decode_expr, p))) for k, p in data["cuts"])
+    cuts = tuple(Cut(*(tuple(map(decode_expr, exprs)) for exprs in cut)) for cut in data["cuts"])
     measures = tuple(
         Measure(kind, None if arg is None else decode_expr(arg), tuple(params))
         for kind, arg, *params in data["measures"]

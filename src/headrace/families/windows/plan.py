@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from headrace.families.windows.bands import Band
-from headrace.families.windows.cells import Edges, is_cell
+from headrace.families.windows.bands import Band, split
+from headrace.families.windows.cells import Edges, cell, is_cell
 from headrace.families.windows.finish import supports
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
 from headrace.sql.functions import may_raise
@@ -27,6 +27,8 @@ from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Literal, agg
 from headrace.values import BOOLEAN, VOID, Relation, Type, Window
 
 SIGNATURE_BITS = 62
+CROWD_MIN = 16
+"""So many different bands of one attribute are dearer as bits than as cells (`headrace bench predicates`)."""
 SHARED_PANES_MAX = 256  # a window of more panes than this gets a ring of its own grain
 
 
@@ -209,10 +211,11 @@ class Seating:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One grouping of the round's rows: by these keys and the bits of these predicates."""
+    """One grouping of the round's rows: by these keys, the bits of these predicates, and cells that tell others."""
 
     keys: tuple[Expr, ...]
     predicates: tuple[Expr, ...]
+    cells: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +237,30 @@ class Cuts:
     def find(self, slot: Slot) -> int | None:
         """The cut whose rows the slot can be rolled up from."""
         for i, cut in enumerate(self.cuts):
-            if set(slot.keys) <= set(cut.keys) and (slot.where is None or slot.where in cut.predicates):
+            if set(slot.keys) <= set(cut.keys) and (slot.where is None or self._tells(cut, slot.where)):
                 return i
         return None
+
+    def _tells(self, cut: Cut, where: Expr) -> bool:
+        asked = self.asked(cut, where)
+        return asked is None or asked in cut.predicates
+
+    def asked(self, cut: Cut, where: Expr) -> Expr | None:
+        """What a cut must have as a predicate to tell this one: itself, or what its cells do not tell."""
+        return where if where in cut.predicates else split(where).rest(self.told_by(cut, where)) if cut.cells else where
+
+    def told_by(self, cut: Cut, where: Expr) -> list[Expr]:
+        """The attributes whose bands in a predicate the cells of the cut tell."""
+        return [a for a, band in split(where).bands if cell(a) in cut.cells and self._has(cell(a), band)]
+
+    def _has(self, key: Expr, band: Band) -> bool:
+        return edge_set(self, key) >= set(band.edges())
+
+
+@lru_cache(maxsize=1_000)
+def edge_set(cuts: Cuts, key: Expr) -> frozenset[int]:
+    """The edges of a cell."""
+    return frozenset(cuts.edges_of(key))
 
 
 def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
@@ -250,8 +274,8 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
     edges: dict[Expr, set[int]] = {}
     pane_us = 0
     for ring in rings:
-        for cell, own in ring.edges().items():
-            edges.setdefault(cell, set()).update(own)
+        for key, own in ring.edges().items():
+            edges.setdefault(key, set()).update(own)
         wanted = predicates.setdefault(tuple(dict.fromkeys(ring.slot.keys)), {})
         if ring.slot.where is not None:
             wanted[ring.slot.where] = None
@@ -265,9 +289,33 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
         else:
             holder[0].update(dict.fromkeys(keys))
             holder[1].update(wanted)
-    order = {p: i for i, p in enumerate(dict.fromkeys(p for _, wanted in groupings for p in wanted))}
-    cuts = (Cut(tuple(keys), tuple(sorted(wanted, key=order.__getitem__))) for keys, wanted in groupings)
+    told = [_tell_by_cells(keys, wanted, edges) for keys, wanted in groupings]
+    order = {p: i for i, p in enumerate(dict.fromkeys(p for wanted, _ in told for p in wanted))}
+    cuts = (
+        Cut(tuple(keys), tuple(sorted(wanted, key=order.__getitem__)), cells)
+        for (keys, _), (wanted, cells) in zip(groupings, told, strict=True)
+    )
     return Cuts(pane_us, tuple(cuts), tuple(measures), tuple((key, tuple(sorted(own))) for key, own in edges.items()))
+
+
+def _tell_by_cells(
+    keys: Iterable[Expr], wanted: Iterable[Expr], edges: dict[Expr, set[int]]
+) -> tuple[list[Expr], tuple[Expr, ...]]:
+    """What must be bits, and cells that tell the rest: of attributes with a crowd of bands.  Adds to the edges."""
+    columns = {k.name for k in keys if isinstance(k, Column)}
+    made = [p for p in wanted if not columns_of(p) <= columns]  # others follow from the keys
+    bands: dict[Expr, set[Band]] = {}
+    for attribute, band in (b for p in made for b in split(p).bands):
+        bands.setdefault(attribute, set()).add(band)
+    crowded = {a for a, own in bands.items() if len(own) >= CROWD_MIN}
+    left: dict[Expr, None] = {}
+    for predicate in wanted:
+        taken = [b for b in split(predicate).bands if b[0] in crowded] if predicate in made else []
+        for attribute, band in taken:
+            edges.setdefault(cell(attribute), set()).update(band.edges())
+        rest = split(predicate).rest([a for a, _ in taken]) if taken else predicate
+        left.update({} if rest is None else {rest: None})
+    return list(left), tuple(cell(a) for a in bands if a in crowded)
 
 
 CELL_ROWS = 8  # a group that Spark shuffles and sends costs about as much as reading and adding so many rows
