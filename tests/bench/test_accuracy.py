@@ -6,6 +6,7 @@ from collections import defaultdict
 from fractions import Fraction
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from headrace.bench.accuracy import (
@@ -43,6 +44,7 @@ def test_the_exact_sums_are_those_of_fractions(spark: SparkSession) -> None:
             exact.rows, exact.mixed, exact.hard, exact.level, exact.squares)
 
 
+@pytest.mark.slow
 def test_sums_means_and_deviations_are_as_exact_as_promised(spark: SparkSession, tmp_path: Path) -> None:
     answers, exact = answered(spark, tmp_path, SMALL), exact_panes(spark, SMALL)
     windows = sum((PANES - panes) // slide + 1 for panes, slide in WINDOWS)
