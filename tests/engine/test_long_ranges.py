@@ -42,6 +42,14 @@ def file_of(index: int, r: Random) -> list[Row]:
             for t in times]
 
 
+def reopen_folded(race: Race) -> None:
+    """Close the engine, see that rounds have been folded, and open another."""
+    race.eng.close()
+    newest = Ledger(race.eng.home.disk, race.eng.home.stream_folder("s")).newest
+    assert newest is not None and newest.held, "rounds have been folded"
+    race.open()
+
+
 @pytest.mark.timeout(600)
 def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
@@ -53,10 +61,7 @@ def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: p
     for stretch in range(3):
         race.feed(*(file_of(6 * stretch + i, r) for i in range(6)))
         race.eng.run()
-        race.eng.close()
-        newest = Ledger(race.eng.home.disk, race.eng.home.stream_folder("s")).newest
-        assert newest is not None and newest.held, "rounds have been folded"
-        race.open()
+        reopen_folded(race)
         if stretch == 1:
             race.eng.add_many(LATER)
     race.check(*QUERIES)
@@ -81,10 +86,7 @@ def test_sketches_and_cells_do_not_keep_the_log_fine(
     for stretch in range(2):
         race.feed(*(file_of(6 * stretch + i, r) for i in range(6)))
         race.eng.run()
-        race.eng.close()
-        newest = Ledger(race.eng.home.disk, race.eng.home.stream_folder("s")).newest
-        assert newest is not None and newest.held, "rounds have been folded"
-        race.open()
+        reopen_folded(race)
         race.eng.add_many({"band5": BANDS["band5"]} if stretch == 0 else {})
     race.feed(*(file_of(12 + i, r) for i in range(6)))
     race.eng.run()

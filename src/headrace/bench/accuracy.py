@@ -206,12 +206,6 @@ PARTS = {
 }  # fmt: skip
 
 
-def _expr(text: str):  # type: ignore[no-untyped-def]
-    from pyspark.sql.functions import expr
-
-    return expr(text)
-
-
 def _exact(row: Mapping[str, int]) -> Exact:
     total = {c: row[f"{c}_whole"] + ((row[f"{c}_high"] << HALF_WORD) + row[f"{c}_low"]) * UNIT for c in SUMMED}
     squares = (row["high_high"] << 28) + (row["high_low"] << 15) + row["low_low"]

@@ -11,10 +11,8 @@ Part two, without Spark (`month.py`): what the pane log keeps of a month.
 from __future__ import annotations
 
 import os
-import platform
 import resource
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +24,8 @@ import pyarrow as pa
 
 from headrace.bench.feed import write_file
 from headrace.bench.month import Month
-from headrace.bench.report import Figure, Report, commit
+from headrace.bench.report import Figure, Report, machine
+from headrace.bench.windows import wait_for_rounds
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.runtime.session import make_session
@@ -104,8 +103,7 @@ def run(quick: bool, tell: Tell) -> Report:
             spark.stop()
     figures = figures_of(size, rounds[WARM_ROUNDS:], before)
     title = f"{size.groups:,} groups, {len(queries())} windows, rounds of {size.rows:,} rows, {os.cpu_count()} cores"
-    about = {"commit": commit(), "machine": platform.machine(), "python": platform.python_version()}
-    return Report(title, (*figures, *month), None, about)
+    return Report(title, (*figures, *month), None, machine(size.files, SEED))
 
 
 def drain(spark: SparkSession, folder: Path, size: Size, tell: Tell) -> Sequence[RoundStats]:
@@ -119,18 +117,10 @@ def drain(spark: SparkSession, folder: Path, size: Size, tell: Tell) -> Sequence
         for number in range(1, size.files):
             write_file(source, number, orders(number, size, rng))
             tell(f"{size.groups:,} groups: round {number} of {size.files}")
-            _wait(engine, number - 1)
-        rounds = _wait(engine, size.files)
+            wait_for_rounds(engine, number - 1, "orders")
+        rounds = wait_for_rounds(engine, size.files, "orders")
         engine.stop()
     return rounds
-
-
-def _wait(engine: Engine, rounds: int) -> list[RoundStats]:
-    while len(found := engine.statistics("orders")) < rounds:
-        if not engine.is_running:
-            engine.stop()
-        time.sleep(0.02)
-    return found
 
 
 def peak_bytes() -> int:

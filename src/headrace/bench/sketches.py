@@ -6,8 +6,6 @@ for two sets of windows.  Then 200 queries over a market in one engine, and one 
 
 from __future__ import annotations
 
-import os
-import platform
 import tempfile
 from collections.abc import Callable, Sequence
 from itertools import product
@@ -17,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from headrace.bench import market
-from headrace.bench.report import Figure, Report, commit
+from headrace.bench.report import Figure, Report, machine
 from headrace.bench.windows import ROWS, WARM_ROUNDS, Bench
 from headrace.config import Config
 from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
@@ -51,10 +49,7 @@ def run(quick: bool, tell: Tell) -> Report:
     panes, files = (300, 6) if quick else (1_200, 12)
     figures = [f for name in WINDOWS for kind in KINDS for f in operators(name, kind, panes, tell)]
     figures += on_spark(files, tell)
-    about = {
-        "commit": commit(), "cores": str(os.cpu_count()), "machine": platform.machine(),
-        "python": platform.python_version(), "panes": str(panes), "groups": str(GROUPS), "files": str(files),
-    }  # fmt: skip
+    about = machine(files, SEED) | {"panes": str(panes), "groups": str(GROUPS)}
     title = f"{panes} panes of {GROUPS} groups with {VALUES} values; {QUERIES} queries, {files} files of {ROWS:,} rows"
     return Report(title, tuple(figures), None, about)
 

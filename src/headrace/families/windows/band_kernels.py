@@ -9,7 +9,7 @@ subtracted, as everywhere.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -29,6 +29,7 @@ from headrace.families.windows.ring_kernels import (
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
+Values = NDArray[Any]
 
 
 class Others(NamedTuple):
@@ -231,14 +232,8 @@ def split_level(low: int, high: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def join_int(op: int, x: int, y: int) -> int:
-    if op == ADD:
-        return x + y
-    return min(x, y) if op == MIN else max(x, y)
-
-
-@numba.njit(cache=True, nogil=True)
-def join_float(op: int, x: float, y: float) -> float:
+def join(op: int, x: Any, y: Any) -> Any:
+    """Two numbers of either kind; a whole one is never NaN."""
     if op == ADD:
         return x + y
     return min_nan_last(x, y) if op == MIN else max_nan_last(x, y)
@@ -248,27 +243,7 @@ def join_float(op: int, x: float, y: float) -> float:
 def fold_ints(rows: Ints, segment: Ints, held: int, ops: Ints, source: Ints, table: Ints) -> None:
     """Fold rows into segments, and those into the table."""
     for c in range(ops.size):
-        op, own = ops[c], table[0, c]
-        last = -1
-        for i in range(rows.size):
-            s, x = segment[i], source[c, rows[i]]
-            own[s] = x if s != last else join_int(op, own[s], x)
-            last = s
-        level = 1
-        while (1 << level) < held:
-            line, half = table[level, c], 1 << level
-            for middle in range(half, held, 2 * half):
-                x = own[middle - 1]
-                line[middle - 1] = x
-                for i in range(middle - 2, middle - half - 1, -1):
-                    x = join_int(op, own[i], x)
-                    line[i] = x
-                x = own[middle]
-                line[middle] = x
-                for i in range(middle + 1, min(middle + half, held)):
-                    x = join_int(op, x, own[i])
-                    line[i] = x
-            level += 1
+        fold_column(rows, segment, held, ops[c], source[c], table[:, c])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -277,16 +252,17 @@ def fold_floats(rows: Ints, segment: Ints, held: int, ops: Ints, source: Floats,
         if ops[c] == MOMENTS_N:
             fold_moments(rows, segment, held, c, source, table)
         elif ops[c] < MOMENTS_N:
-            fold_reals(rows, segment, held, ops[c], source[c], table[:, c])
+            fold_column(rows, segment, held, ops[c], source[c], table[:, c])
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_reals(rows: Ints, segment: Ints, held: int, op: int, source: Floats, table: Floats) -> None:
+def fold_column(rows: Ints, segment: Ints, held: int, op: int, source: Values, table: Values) -> None:
+    """One column of either kind."""
     own = table[0]
     last = -1
     for i in range(rows.size):
         s, x = segment[i], source[rows[i]]
-        own[s] = x if s != last else join_float(op, own[s], x)
+        own[s] = x if s != last else join(op, own[s], x)
         last = s
     level = 1
     while (1 << level) < held:
@@ -295,12 +271,12 @@ def fold_reals(rows: Ints, segment: Ints, held: int, op: int, source: Floats, ta
             x = own[middle - 1]
             line[middle - 1] = x
             for i in range(middle - 2, middle - half - 1, -1):
-                x = join_float(op, own[i], x)
+                x = join(op, own[i], x)
                 line[i] = x
             x = own[middle]
             line[middle] = x
             for i in range(middle + 1, min(middle + half, held)):
-                x = join_float(op, x, own[i])
+                x = join(op, x, own[i])
                 line[i] = x
         level += 1
 
@@ -340,7 +316,7 @@ def take_row(row: int, is_first: bool, ops: Ops, source: Columns, at: int, out: 
     """One row, joined to what is there unless it is the first."""
     for c in range(ops.ints.size):
         x = source.ints[c, row]
-        out.ints[c, at] = x if is_first else join_int(ops.ints[c], out.ints[c, at], x)
+        out.ints[c, at] = x if is_first else join(ops.ints[c], out.ints[c, at], x)
     for c in range(ops.floats.size):
         if is_first:
             out.floats[c, at] = source.floats[c, row]
@@ -350,7 +326,7 @@ def take_row(row: int, is_first: bool, ops: Ops, source: Columns, at: int, out: 
                 to[c, at], to[c + 1, at], to[c + 2, at], own[c, row], own[c + 1, row], own[c + 2, row]
             )
         elif ops.floats[c] < MOMENTS_N:
-            out.floats[c, at] = join_float(ops.floats[c], out.floats[c, at], source.floats[c, row])
+            out.floats[c, at] = join(ops.floats[c], out.floats[c, at], source.floats[c, row])
 
 
 @numba.njit(cache=True, nogil=True)
@@ -359,8 +335,8 @@ def take_ints(low: int, high: int, is_first: bool, ops: Ints, table: Ints, at: i
     level = 0 if low == high else split_level(low, high)
     for c in range(ops.size):
         line = table[level, c]
-        found = line[low] if low == high else join_int(ops[c], line[low], line[high])
-        out[c, at] = found if is_first else join_int(ops[c], out[c, at], found)
+        found = line[low] if low == high else join(ops[c], line[low], line[high])
+        out[c, at] = found if is_first else join(ops[c], out[c, at], found)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -376,5 +352,5 @@ def take_floats(low: int, high: int, is_first: bool, ops: Ints, table: Floats, a
                 n, mean, m2 = join_moments(out[c, at], out[c + 1, at], out[c + 2, at], n, mean, m2)
             out[c, at], out[c + 1, at], out[c + 2, at] = n, mean, m2
         elif ops[c] < MOMENTS_N:
-            found = line[c, low] if low == high else join_float(ops[c], line[c, low], line[c, high])
-            out[c, at] = found if is_first else join_float(ops[c], out[c, at], found)
+            found = line[c, low] if low == high else join(ops[c], line[c, low], line[c, high])
+            out[c, at] = found if is_first else join(ops[c], out[c, at], found)

@@ -71,12 +71,12 @@ class Groups:
         _, known = self._maps.get(id(coarser), (coarser, np.zeros(0, np.int32)))
         if len(known) < self._size:
             start = len(known)
-            columns = [self._raw(key, start) for key in coarser.keys]
+            columns = [self.values_from(key, start) for key in coarser.keys]
             known = np.concatenate((known, coarser._encode(columns, self._size - start)))
             self._maps[id(coarser)] = (coarser, known)  # holding it keeps its id its own
         return known
 
-    def _raw(self, key: Expr, start: int) -> pa.Array:
+    def values_from(self, key: Expr, start: int) -> pa.Array:
         """The values of a key of ours, or of a fact, from group `start` on."""
         if key not in self.keys:
             return self._facts[key].slice(start)
@@ -88,10 +88,6 @@ class Groups:
             known = pa.concat_arrays([known, codes.values(len(known))])
         self._values[place] = known
         return known.take(pa.array(self._coded[place][start:]))
-
-    def values_from(self, key: Expr, start: int) -> pa.Array:
-        """The values of a key as they are compared (times as numbers), from group `start` on."""
-        return self._raw(key, start)
 
     def forget(self, coarser: Groups) -> None:
         self._maps.pop(id(coarser), None)
@@ -140,7 +136,7 @@ class Groups:
         return known
 
     def _arrays_from(self, start: int, types: Sequence[pa.DataType]) -> list[pa.Array]:
-        return [_from_raw(self._raw(key, start), kind) for key, kind in zip(self.keys, types, strict=True)]
+        return [_from_raw(self.values_from(key, start), kind) for key, kind in zip(self.keys, types, strict=True)]
 
 
 def to_raw(column: pa.Array) -> pa.Array:

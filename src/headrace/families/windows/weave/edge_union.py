@@ -49,7 +49,7 @@ class Density(NamedTuple):
     error: float = 0.0
 
 
-class Beyond(Exception):  # noqa: N818 -- a turn of the algorithm, not an error
+class _BeyondError(Exception):
     """Counting would take more work than allowed."""
 
 
@@ -65,7 +65,7 @@ def density(classes: Collection[EdgeClass], effort: float = 1.0) -> Density:
             kept = without_contained(classes)
             counter = _Counter(factored({c.modulus for c in kept}), max(WORK_MIN, int(effort * WORK_MAX)))
             parts = [counter.count(part) for part in counter.parts(kept)]
-    except Beyond:
+    except _BeyondError:
         return estimate(classes, effort)
     if sum(count[1].bit_length() for count in parts) > PERIOD_BITS_MAX:
         return Density(-math.expm1(sum(math.log1p(-count / period) for count, period in parts)))
@@ -83,7 +83,7 @@ def without_contained(classes: Iterable[EdgeClass]) -> list[EdgeClass]:
     for residue, modulus in classes:
         residues.setdefault(modulus, set()).add(residue)
     if len(residues) > MODULI_MAX:
-        raise Beyond
+        raise _BeyondError
     kept: dict[int, set[int]] = {}
     moduli = sorted(residues)
     column = np.array(moduli)
@@ -108,7 +108,7 @@ def factored(numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
     large = {n for n in rest.values() if n >= _PRIME_BELOW}
     primes = set(rest.values()) - large - {1}
     if len(large) * (len(large) + len(primes)) > REFINE_MAX:
-        raise Beyond
+        raise _BeyondError
     base = _refined(set(primes), large) if large else primes
     split = {n: tuple(b for b in base if n % b == 0) for n in large} | {n: (n,) for n in primes} | {1: ()}
     return {n: (*small[n], *split[rest[n]]) for n in small}
@@ -150,7 +150,7 @@ class _Counter:
     def count(self, classes: Sequence[EdgeClass]) -> tuple[int, int]:
         self._work -= len(classes)
         if self._work < 0:
-            raise Beyond
+            raise _BeyondError
         moduli = {c.modulus for c in classes}
         if 1 in moduli:
             return 1, 1
