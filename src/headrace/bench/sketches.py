@@ -19,9 +19,9 @@ from headrace.bench.report import Figure, Report, machine
 from headrace.bench.windows import ROWS, WARM_ROUNDS, Bench
 from headrace.config import Config
 from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
-from headrace.families.windows.sketches.choice import FOREST, TABLE, TREE, costs_of, grain_of
+from headrace.families.windows.sketches.choice import FOREST, TABLE, TREE, costs_of
 from headrace.families.windows.sketches.kinds import points_max
-from headrace.families.windows.sketches.trees import Keeper, Table, Tree
+from headrace.families.windows.sketches.trees import Keeper, Table, Tree, grain_of
 from headrace.families.windows.weave.edges import Shape
 from headrace.runtime.session import make_session
 from headrace.values import US_PER_S
@@ -65,7 +65,7 @@ def operators(name: str, kind: str, panes: int, tell: Tell) -> list[Figure]:
     for operator in OPERATORS:
         keepers: list[tuple[Keeper[Bundle], Sequence[Shape]]]
         if operator == TABLE:
-            keepers = [(Table(grain, 0), shapes)]
+            keepers = [(Table(shapes, 0), shapes)]
         else:
             keepers = [(Tree(own, 0), own) for own in (woven if operator == FOREST else [shapes])]
         drive([(Tree(own, 0), own) for _, own in keepers], made[:WARM_PANES], grain)  # compiles

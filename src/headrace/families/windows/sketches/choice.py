@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
 
-from headrace.families.windows.sketches.trees import dyadic_runs
+from headrace.families.windows.sketches.trees import dyadic_runs, grain_of
 from headrace.families.windows.weave.edges import Shape, edge_rate
 from headrace.families.windows.weave.weave import Weights, plan_of, weave
 from headrace.values import US_PER_S
@@ -47,11 +47,6 @@ class Costs:
         if self.table < self.forest:
             return TABLE
         return TREE if len(self.trees) == 1 else FOREST
-
-
-def grain_of(shapes: Sequence[Shape]) -> int:
-    """The width of the widest panes that have all edges of these windows."""
-    return math.gcd(*(t for s in shapes for t in (s.range_us, s.slide_us, s.offset_us)))
 
 
 @lru_cache(maxsize=1_000)

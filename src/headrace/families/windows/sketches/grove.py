@@ -16,9 +16,9 @@ from concurrent.futures import Executor, Future
 import numpy as np
 
 from headrace.families.windows.sketches.bundles import Bundle
-from headrace.families.windows.sketches.choice import TABLE, WEIGHTS, grain_of, table_cost, trees_cost
+from headrace.families.windows.sketches.choice import TABLE, WEIGHTS, table_cost, trees_cost
 from headrace.families.windows.sketches.hll_kernels import Ints
-from headrace.families.windows.sketches.trees import Keeper, Table, Tree
+from headrace.families.windows.sketches.trees import Keeper, Table, Tree, grain_of
 from headrace.families.windows.weave.edges import Shape
 from headrace.families.windows.weave.online import OnlineWeave, Rebuilt, rebuild
 
@@ -108,8 +108,7 @@ class Grove:
                 missing.append(keeper)
             else:
                 before.remove(keeper)
-            if isinstance(keeper, Tree):
-                keeper.aim(shapes)
+            keeper.aim(shapes)
             self._keepers[id(keeper)] = keeper
             self._keeper_of.update(dict.fromkeys(shapes, keeper))
         return missing
@@ -172,7 +171,7 @@ class Grove:
 
     def _made(self, shapes: Sequence[Shape]) -> Keeper[Bundle]:
         held_from = self._needed_from(shapes)
-        return Table(grain_of(shapes), held_from) if self._as_table else Tree(shapes, held_from)
+        return Table(shapes, held_from) if self._as_table else Tree(shapes, held_from)
 
     def _needed_from(self, shapes: Iterable[Shape]) -> int:
         """Windows that end after what is closed begin here or later."""

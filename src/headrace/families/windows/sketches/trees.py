@@ -12,6 +12,7 @@ Both take only closed panes: time goes forward, and nothing is added to what has
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,9 @@ class Keeper(Protocol[B]):
 
     def take(self, times: Ints, bundles: Sequence[B]) -> None:
         """Closed panes, by the time each begins at."""
+
+    def aim(self, shapes: Sequence[Shape]) -> None:
+        """These are the windows now, and panes to come may be as wide as they allow."""
 
     def parts(self, start_us: int, end_us: int) -> list[B]:
         """Bundles that are, merged, all panes of [start, end)."""
@@ -74,14 +78,14 @@ class _Fragment(Generic[B]):
 class Tree(Generic[B]):
     """Fragments between the edges of some windows."""
 
-    def __init__(self, shapes: Iterable[Shape], held_from_us: int) -> None:
+    def __init__(self, shapes: Sequence[Shape], held_from_us: int) -> None:
         self._fragments: dict[int, _Fragment[B]] = {}
         self._starts: list[int] = []
         self._held_from_us = held_from_us
         self.aim(shapes)
 
-    def aim(self, shapes: Iterable[Shape]) -> None:
-        """These are the windows now.  Edges that are no longer asked for cut no more, those that have cut stay."""
+    def aim(self, shapes: Sequence[Shape]) -> None:
+        """Edges that are no longer asked for cut no more, those that have cut stay."""
         self.classes = frozenset(c for shape in shapes for c in classes_of(shape))
         self._residues = np.array([c.residue for c in self.classes], np.int64)
         self._moduli = np.array([c.modulus for c in self.classes], np.int64)
@@ -131,13 +135,22 @@ def last_edges(residues: Ints, moduli: Ints, times: Ints) -> Ints:
     return times - since
 
 
+def grain_of(shapes: Sequence[Shape]) -> int:
+    """The width of the widest panes that have all edges of these windows."""
+    return math.gcd(*(t for s in shapes for t in (s.range_us, s.slide_us, s.offset_us)))
+
+
 class Table(Generic[B]):
     """Dyadic runs of panes of one width."""
 
-    def __init__(self, grain_us: int, held_from_us: int) -> None:
-        self.grain_us = grain_us
+    def __init__(self, shapes: Sequence[Shape], held_from_us: int) -> None:
+        self.grain_us = grain_of(shapes)
         self._levels: list[dict[int, B | None]] = [{}]
         self._held_from_us = held_from_us
+        self.aim(shapes)
+
+    def aim(self, shapes: Sequence[Shape]) -> None:
+        self._served_us = grain_of(shapes)
 
     @property
     def nbytes(self) -> int:
@@ -170,7 +183,7 @@ class Table(Generic[B]):
         self._held_from_us = max(self._held_from_us, before_us)
 
     def serves(self, shapes: Iterable[Shape], from_us: int) -> bool:
-        fits = all(t % self.grain_us == 0 for s in shapes for t in (s.range_us, s.slide_us, s.offset_us))
+        fits = all(t % self._served_us == 0 for s in shapes for t in (s.range_us, s.slide_us, s.offset_us))
         return fits and from_us >= self._held_from_us
 
 
