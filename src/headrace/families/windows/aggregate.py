@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from headrace.families.windows.cells import attribute_sql, is_cell, rank_sql
+from headrace.families.windows.cells import attribute_sql, rank_sql
 from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
 from headrace.families.windows.sketches.kinds import Limits
@@ -50,8 +50,7 @@ def grouping(cut: Cut) -> Grouping:
     columns = {k.name for k in cut.keys if isinstance(k, Column)}
 
     def follows(expr: Expr) -> bool:
-        known = isinstance(expr, Column) or is_cell(expr)
-        return not known and columns_of(expr) <= columns and not may_raise(expr)
+        return not isinstance(expr, Column) and columns_of(expr) <= columns and not may_raise(expr)
 
     facts = dict.fromkeys(e for e in (*cut.keys, *cut.predicates) if follows(e))
     return Grouping(
@@ -70,7 +69,7 @@ def key_name(index: int) -> str:
 
 
 def cell_name(cuts: Cuts, key: Expr) -> str:
-    """The column of a cell that tells predicates."""
+    """The column of a cell."""
     return f"c{next(i for i, (own, _) in enumerate(cuts.edges) if own == key)}"
 
 
@@ -117,9 +116,7 @@ def _attribute_name(index: int) -> str:
     return f"_headrace_x{index}"
 
 
-def _key_sql(cuts: Cuts, key: Expr) -> str:
-    if not is_cell(key):
-        return counted(key, emit(key))
+def _cell_sql(cuts: Cuts, key: Expr) -> str:
     index, edges = next((i, edges) for i, (own, edges) in enumerate(cuts.edges) if own == key)
     return rank_sql(key, edges, _attribute_name(index))
 
@@ -128,9 +125,9 @@ def _group_columns(cuts: Cuts, c: int, keys: list[Expr], columns: dict[str, str]
     """What a cut groups by; how each is made of a row goes to `columns`."""
     own = grouping(cuts.cuts[c])
     names = [key_name(keys.index(key)) for key in own.keys]
-    columns.update((name, _key_sql(cuts, key)) for name, key in zip(names, own.keys, strict=True))
+    columns.update((name, counted(key, emit(key))) for name, key in zip(names, own.keys, strict=True))
     cells = [cell_name(cuts, key) for key in own.cells]
-    columns.update((name, _key_sql(cuts, key)) for name, key in zip(cells, own.cells, strict=True))
+    columns.update((name, _cell_sql(cuts, key)) for name, key in zip(cells, own.cells, strict=True))
     words = word_names(cuts, c)
     for w, name in enumerate(words):
         columns[name] = _bits(own.predicates[w * SIGNATURE_BITS : (w + 1) * SIGNATURE_BITS])

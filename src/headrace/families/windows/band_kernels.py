@@ -1,10 +1,10 @@
-"""Folding cells into bands, compiled.
+"""Folding the rows of cells into bands, compiled.
 
-Rows of one window, one for each group and cell that holds something, come in order of both.  The edges of the bands
-that are asked of the window cut the cells of a group into *segments*, which are folded first.  Segments are made a
-*disjoint sparse table*: on level l, runs of 2^(l+1) of them are folded from their middle outwards, so segments i … j
-are one join of two entries, on the level of the highest bit in which i and j differ.  Totals are joined, never
-subtracted, as everywhere.
+Rows of a round come by pane, group and first cell; rows of one pane and group are a *stretch*.  The edges of the bands
+that are asked for cut the first cell into *segments*.  Of a stretch, the segments that hold rows are folded first, then
+made a *disjoint sparse table*: on level l, runs of 2^(l+1) of them are folded from their middle outwards, so segments
+i … j are one join of two entries, on the level of the highest bit in which i and j differ.  Totals are joined, never
+subtracted, as everywhere.  Where a band has more cells than one, the rows between its edges are looked at one by one.
 """
 
 from __future__ import annotations
@@ -30,196 +30,245 @@ Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Values = NDArray[Any]
+PAGE = 64
 
 
-class Others(NamedTuple):
-    """Bands of the cells after the first, those of one query together: intervals `at[band]` … `at[band + 1]`."""
+class Stretches(NamedTuple):
+    """Rows by pane, group and segment of the first cell; `ranks[c, row]` are of the other cells."""
 
-    at: Ints
-    first: Ints
-    last: Ints
-
-
-class Bands(NamedTuple):
-    """Bands of a window shape are `of[shape]` … `of[shape + 1]`; intervals of a band `at[band]` … `at[band + 1]`.
-
-    They are of the first cell.  An interval is of the segments `first` … `last` of its shape; segment n is what has n
-    of the edges `cuts[shape]` … `cuts[shape + 1]` at or below it."""
-
-    of: Ints
-    at: Ints
-    first: Ints
-    last: Ints
-    cuts: Ints
-    edges: Ints
-    others: Others
-
-
-class Pairs(NamedTuple):
-    """Pairs of group and cell by number; `rank` is a pair's place in the order of both, -1 for cells of nulls.
-
-    With several cells `[cell, pair]`, the order is that of the first."""
-
-    rank: Ints
+    starts: Ints
+    pane: Ints
     group: Ints32
-    cells: Ints
-
-
-class Scratch(NamedTuple):
-    """Room for one group: the segment of each row, for each segment how many before it hold rows, and the table."""
-
-    segment: Ints
-    before: Ints
+    segment: Ints32
+    ranks: Ints32
     ints: Ints
     floats: Floats
 
 
-@numba.njit(cache=True, nogil=True)
-def merge_orders(left: Ints, right: Ints, group: Ints32, cell: Ints, out: Ints) -> None:
-    """Two lists of pairs, each by group and cell, as one."""
-    i = j = 0
-    for n in range(out.size):
-        if j == right.size:
-            takes_left = True
-        elif i == left.size:
-            takes_left = False
-        else:
-            a, b = left[i], right[j]
-            takes_left = group[a] < group[b] or (group[a] == group[b] and cell[a] < cell[b])
-        if takes_left:
-            out[n] = left[i]
-            i += 1
-        else:
-            out[n] = right[j]
-            j += 1
+class Bands(NamedTuple):
+    """What is asked for: the lane each band is for, and its intervals of segments `at[band]` … `at[band + 1]`.
+
+    Intervals of the other cells, those of one band together, are of ranks: `others_at[band · cells + c]` …"""
+
+    number: Ints
+    lane: Ints
+    at: Ints
+    first: Ints
+    last: Ints
+    others_at: Ints
+    others_first: Ints
+    others_last: Ints
+
+
+class Lanes(NamedTuple):
+    """Which columns a lane keeps, and where its rows are written: from `base` on there is `room` for so many, a column
+    of them at `int_base + column · room`."""
+
+    int_at: Ints
+    int_columns: Ints
+    float_at: Ints
+    float_columns: Ints
+    room: Ints
+    base: Ints
+    int_base: Ints
+    float_base: Ints
+
+
+class Numbers(NamedTuple):
+    """The number of a spot: `pool[page[group, band // PAGE], band % PAGE]`, -1 if there is none yet.
+
+    New ones are given by `next`, one counter a lane; `fresh` lists them as (lane, band, group)."""
+
+    page: Ints32
+    pool: Ints32
+    next: Ints
+    fresh: Ints
+    used: Ints  # pages, fresh spots
+
+
+class Written(NamedTuple):
+    """Rows of all lanes, and how many each has."""
+
+    rows: Ints
+    pane: Ints
+    spot: Ints32
+    ints: Ints
+    floats: Floats
+
+
+class Scratch(NamedTuple):
+    """Room for one stretch: the held segment of each row, for each segment how many before it hold rows, where the rows
+    of each held one begin, the table, and rows that lie in a band."""
+
+    held: Ints
+    before: Ints
+    row: Ints
+    ints: Ints
+    floats: Floats
+    within: Ints
 
 
 @numba.njit(cache=True, nogil=True)
-def sort_rows(start: int, stop: int, numbers: Ints32, pairs: Pairs, spots: Ints, out: Ints) -> int:
-    """Rows start … stop of one window in the order of their pairs, without those of nulls; how many they are.
+def fold_stretches(
+    first: int, last: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
+    out: Written,
+) -> None:  # fmt: skip
+    """Write one row for each of the stretches first … last - 1 and each band that has rows of it."""
+    has_table = rows.ranks.shape[0] == 0
+    for s in range(first, last):
+        start, stop = rows.starts[s], rows.starts[s + 1]
+        held = cut_stretch(start, stop, rows.segment, room)
+        if has_table:
+            fold_ints(start, stop, room.held, held, ops.ints, rows.ints, room.ints)
+            fold_floats(start, stop, room.held, held, ops.floats, rows.floats, room.floats)
+        for band in range(bands.number.size):
+            if has_table:
+                take_band(band, start, rows, ops, bands, lanes, numbers, room, out)
+            else:
+                take_rows(band, start, rows, ops, bands, lanes, numbers, room, out)
 
-    `spots` has a zero for each pair, and is left so."""
-    low, high = spots.size, -1
+
+@numba.njit(cache=True, nogil=True)
+def cut_stretch(start: int, stop: int, segments: Ints32, room: Scratch) -> int:
+    """Place the rows in the segments that hold any; how many those are."""
+    segment, held = 0, -1
+    room.before[0] = 0
     for row in range(start, stop):
-        rank = pairs.rank[numbers[row]]
-        if rank >= 0:
-            spots[rank] = row + 1
-            low, high = min(low, rank), max(high, rank)
+        is_new = row == start
+        while segment < segments[row]:
+            segment += 1
+            room.before[segment] = held + 1
+            is_new = True
+        if is_new:
+            held += 1
+            room.row[held] = row
+        room.held[row - start] = held
+    for rest in range(segment + 1, room.before.size):
+        room.before[rest] = held + 1
+    room.row[held + 1] = stop
+    return held + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def take_band(
+    band: int, start: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
+    out: Written,
+) -> None:  # fmt: skip
+    """Out of the table of a stretch."""
+    at = -1
+    for i in range(bands.at[band], bands.at[band + 1]):
+        low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1] - 1
+        if low > high:
+            continue
+        is_first = at < 0
+        if is_first:
+            at = begin_row(band, start, rows, bands, lanes, numbers, out)
+        level = 0 if low == high else split_level(low, high)
+        take_ints(bands.lane[band], low, high, level, is_first, at, ops, lanes, room, out)
+        take_floats(bands.lane[band], low, high, level, is_first, at, ops, lanes, room, out)
+
+
+@numba.njit(cache=True, nogil=True)
+def take_rows(
+    band: int, start: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
+    out: Written,
+) -> None:  # fmt: skip
+    """Out of the rows of a stretch whose other cells lie in the band too."""
     found = 0
-    for rank in range(low, high + 1):
-        if spots[rank]:
-            out[found] = spots[rank] - 1
-            spots[rank] = 0
-            found += 1
+    for i in range(bands.at[band], bands.at[band + 1]):
+        low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1]
+        if low < high:
+            found = find_within(band, room.row[low], room.row[high], found, rows, bands, room)
+    if not found:
+        return
+    at, lane = begin_row(band, start, rows, bands, lanes, numbers, out), bands.lane[band]
+    for i in range(lanes.int_at[lane], lanes.int_at[lane + 1]):
+        c = lanes.int_columns[i]
+        line = rows.ints[c]
+        x = line[room.within[0]]
+        for n in range(1, found):
+            x = join(ops.ints[c], x, line[room.within[n]])
+        out.ints[int_place(lane, i, at, lanes)] = x
+    for i in range(lanes.float_at[lane], lanes.float_at[lane + 1]):
+        c = lanes.float_columns[i]
+        if ops.floats[c] == MOMENTS_N:
+            own = rows.floats
+            row = room.within[0]
+            count, mean, m2 = own[c, row], own[c + 1, row], own[c + 2, row]
+            for n in range(1, found):
+                row = room.within[n]
+                count, mean, m2 = join_moments(count, mean, m2, own[c, row], own[c + 1, row], own[c + 2, row])
+            write_moments(lane, i, at, count, mean, m2, lanes, out)
+        elif ops.floats[c] < MOMENTS_N:
+            reals = rows.floats[c]
+            y = reals[room.within[0]]
+            for n in range(1, found):
+                y = join(ops.floats[c], y, reals[room.within[n]])
+            out.floats[float_place(lane, i, at, lanes)] = y
+
+
+@numba.njit(cache=True, nogil=True)
+def find_within(band: int, start: int, stop: int, found: int, rows: Stretches, bands: Bands, room: Scratch) -> int:
+    """Add the rows start … stop - 1 whose other cells lie in the band to the `found` ones; how many there are now."""
+    cells = rows.ranks.shape[0]
+    begin = found
+    for c in range(cells):
+        at, end = bands.others_at[band * cells + c], bands.others_at[band * cells + c + 1]
+        ranks, kept = rows.ranks[c], begin
+        for n in range(start if c == 0 else begin, stop if c == 0 else found):
+            row = n if c == 0 else room.within[n]
+            rank, inside = ranks[row], 0
+            for i in range(at, end):
+                inside |= (bands.others_first[i] <= rank) & (rank <= bands.others_last[i])
+            room.within[kept] = row
+            kept += inside
+        found = kept
     return found
 
 
 @numba.njit(cache=True, nogil=True)
-def cut_group(start: int, rows: Ints, numbers: Ints32, pairs: Pairs, edges: Ints, room: Scratch) -> int:
-    """Place the rows of the group that begins at `start` in the segments that hold any; where its rows end."""
-    group = pairs.group[numbers[rows[start]]]
-    stop, segment, held = start, 0, -1
-    room.before[0] = 0
-    while stop < rows.size and pairs.group[numbers[rows[stop]]] == group:
-        cell = pairs.cells[0, numbers[rows[stop]]]
-        is_new = stop == start
-        while segment < edges.size and edges[segment] <= cell:
-            segment += 1
-            room.before[segment] = held + 1
-            is_new = True
-        held += is_new
-        room.segment[stop - start] = held
-        stop += 1
-    for rest in range(segment + 1, edges.size + 2):
-        room.before[rest] = held + 1
-    return stop
+def begin_row(
+    band: int, start: int, rows: Stretches, bands: Bands, lanes: Lanes, numbers: Numbers, out: Written
+) -> int:
+    """A row of a band: its pane and spot; where among those of its lane it is."""
+    lane = bands.lane[band]
+    at: int = out.rows[lane]
+    out.rows[lane] += 1
+    out.pane[lanes.base[lane] + at] = rows.pane[start]
+    out.spot[lanes.base[lane] + at] = spot_of(lane, bands.number[band], rows.group[start], numbers)
+    return at
 
 
 @numba.njit(cache=True, nogil=True)
-def count_bands(rows: Ints, numbers: Ints32, pairs: Pairs, shape: int, bands: Bands, room: Scratch,
-                counts: Ints) -> None:  # fmt: skip
-    """Add to `counts` how many groups of one window each band of the shape has rows of."""
-    edges = bands.edges[bands.cuts[shape] : bands.cuts[shape + 1]]
-    start = 0
-    while start < rows.size:
-        stop = cut_group(start, rows, numbers, pairs, edges, room)
-        for band in range(bands.of[shape], bands.of[shape + 1]):
-            for i in range(bands.at[band], bands.at[band + 1]):
-                low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1]
-                if low < high and (
-                    pairs.cells.shape[0] == 1
-                    or next_within(band, start, start, stop, low, high, rows, numbers, pairs, bands, room) < stop
-                ):
-                    counts[band] += 1
-                    break
-        start = stop
+def spot_of(lane: int, band: int, group: int, numbers: Numbers) -> int:
+    page = numbers.page[group, band // PAGE]
+    if page < 0:
+        page = numbers.used[0]
+        numbers.used[0] += 1
+        numbers.page[group, band // PAGE] = page
+        numbers.pool[page] = -1
+    spot: int = numbers.pool[page, band % PAGE]
+    if spot < 0:
+        spot = numbers.next[lane]
+        numbers.next[lane] += 1
+        numbers.pool[page, band % PAGE] = spot
+        at = numbers.used[1]
+        numbers.used[1] += 1
+        numbers.fresh[0, at], numbers.fresh[1, at], numbers.fresh[2, at] = lane, band, group
+    return spot
 
 
 @numba.njit(cache=True, nogil=True)
-def next_within(
-    band: int, start: int, row: int, stop: int, low: int, high: int, rows: Ints, numbers: Ints32, pairs: Pairs,
-    bands: Bands, room: Scratch,
-) -> int:  # fmt: skip
-    """Of the group's rows start … stop, from `row` on, the first in the segments low … high - 1 whose other cells lie
-    in the query's bands."""
-    while row < stop and room.segment[row - start] < high:
-        if room.segment[row - start] >= low and is_within(band, numbers[rows[row]], pairs, bands):
-            return row
-        row += 1
-    return stop
+def int_place(lane: int, i: int, at: int, lanes: Lanes) -> int:
+    """Of the i-th column of all lanes."""
+    place: int = lanes.int_base[lane] + (i - lanes.int_at[lane]) * lanes.room[lane] + at
+    return place
 
 
 @numba.njit(cache=True, nogil=True)
-def is_within(band: int, pair: int, pairs: Pairs, bands: Bands) -> bool:
-    """Whether the cells after the first lie in the query's bands of them."""
-    others = pairs.cells.shape[0] - 1
-    for c in range(others):
-        own = band * others + c
-        found = False
-        for i in range(bands.others.at[own], bands.others.at[own + 1]):
-            found |= bands.others.first[i] <= pairs.cells[c + 1, pair] <= bands.others.last[i]
-        if not found:
-            return False
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def write_bands(
-    rows: Ints, end: int, numbers: Ints32, pairs: Pairs, shape: int, bands: Bands, ops: Ops, source: Columns,
-    room: Scratch, cursor: Ints, ends: Ints, out: Columns,
-) -> None:  # fmt: skip
-    """Write one answer for each group of one window and each band of the shape that has rows of it."""
-    edges = bands.edges[bands.cuts[shape] : bands.cuts[shape + 1]]
-    start = 0
-    while start < rows.size:
-        stop = cut_group(start, rows, numbers, pairs, edges, room)
-        is_table = pairs.cells.shape[0] == 1
-        if is_table:
-            held = room.segment[stop - start - 1] + 1
-            fold_ints(rows[start:stop], room.segment, held, ops.ints, source.ints, room.ints)
-            fold_floats(rows[start:stop], room.segment, held, ops.floats, source.floats, room.floats)
-        for band in range(bands.of[shape], bands.of[shape + 1]):
-            at = cursor[band]
-            is_empty = True
-            for i in range(bands.at[band], bands.at[band + 1]):
-                low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1] - 1
-                if low <= high and is_table:
-                    take_ints(low, high, is_empty, ops.ints, room.ints, at, out.ints)
-                    take_floats(low, high, is_empty, ops.floats, room.floats, at, out.floats)
-                    is_empty = False
-                elif low <= high:
-                    row = start
-                    while row < stop:
-                        row = next_within(band, start, row, stop, low, high + 1, rows, numbers, pairs, bands, room)
-                        if row < stop:
-                            take_row(rows[row], is_empty, ops, source, at, out)
-                            is_empty = False
-                            row += 1
-            if not is_empty:
-                out.group[at] = pairs.group[numbers[rows[start]]]
-                ends[at] = end
-                cursor[band] += 1
-        start = stop
+def float_place(lane: int, i: int, at: int, lanes: Lanes) -> int:
+    place: int = lanes.float_base[lane] + (i - lanes.float_at[lane]) * lanes.room[lane] + at
+    return place
 
 
 @numba.njit(cache=True, nogil=True)
@@ -240,28 +289,28 @@ def join(op: int, x: Any, y: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_ints(rows: Ints, segment: Ints, held: int, ops: Ints, source: Ints, table: Ints) -> None:
+def fold_ints(start: int, stop: int, place: Ints, held: int, ops: Ints, source: Ints, table: Ints) -> None:
     """Fold rows into segments, and those into the table."""
     for c in range(ops.size):
-        fold_column(rows, segment, held, ops[c], source[c], table[:, c])
+        fold_column(start, stop, place, held, ops[c], source[c], table[:, c])
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_floats(rows: Ints, segment: Ints, held: int, ops: Ints, source: Floats, table: Floats) -> None:
+def fold_floats(start: int, stop: int, place: Ints, held: int, ops: Ints, source: Floats, table: Floats) -> None:
     for c in range(ops.size):
         if ops[c] == MOMENTS_N:
-            fold_moments(rows, segment, held, c, source, table)
+            fold_moments(start, stop, place, held, c, source, table)
         elif ops[c] < MOMENTS_N:
-            fold_column(rows, segment, held, ops[c], source[c], table[:, c])
+            fold_column(start, stop, place, held, ops[c], source[c], table[:, c])
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_column(rows: Ints, segment: Ints, held: int, op: int, source: Values, table: Values) -> None:
+def fold_column(start: int, stop: int, place: Ints, held: int, op: int, source: Values, table: Values) -> None:
     """One column of either kind."""
     own = table[0]
     last = -1
-    for i in range(rows.size):
-        s, x = segment[i], source[rows[i]]
+    for row in range(start, stop):
+        s, x = place[row - start], source[row]
         own[s] = x if s != last else join(op, own[s], x)
         last = s
     level = 1
@@ -282,12 +331,12 @@ def fold_column(rows: Ints, segment: Ints, held: int, op: int, source: Values, t
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_moments(rows: Ints, segment: Ints, held: int, c: int, source: Floats, table: Floats) -> None:
+def fold_moments(start: int, stop: int, place: Ints, held: int, c: int, source: Floats, table: Floats) -> None:
     """Columns c … c + 2."""
     own = table[0]
     last = -1
-    for i in range(rows.size):
-        s, row = segment[i], rows[i]
+    for row in range(start, stop):
+        s = place[row - start]
         n, mean, m2 = source[c, row], source[c + 1, row], source[c + 2, row]
         if s == last:
             n, mean, m2 = join_moments(own[c, s], own[c + 1, s], own[c + 2, s], n, mean, m2)
@@ -312,45 +361,83 @@ def fold_moments(rows: Ints, segment: Ints, held: int, c: int, source: Floats, t
 
 
 @numba.njit(cache=True, nogil=True)
-def take_row(row: int, is_first: bool, ops: Ops, source: Columns, at: int, out: Columns) -> None:
-    """One row, joined to what is there unless it is the first."""
-    for c in range(ops.ints.size):
-        x = source.ints[c, row]
-        out.ints[c, at] = x if is_first else join(ops.ints[c], out.ints[c, at], x)
-    for c in range(ops.floats.size):
-        if is_first:
-            out.floats[c, at] = source.floats[c, row]
-        elif ops.floats[c] == MOMENTS_N:
-            own, to = source.floats, out.floats
-            to[c, at], to[c + 1, at], to[c + 2, at] = join_moments(
-                to[c, at], to[c + 1, at], to[c + 2, at], own[c, row], own[c + 1, row], own[c + 2, row]
-            )
-        elif ops.floats[c] < MOMENTS_N:
-            out.floats[c, at] = join(ops.floats[c], out.floats[c, at], source.floats[c, row])
-
-
-@numba.njit(cache=True, nogil=True)
-def take_ints(low: int, high: int, is_first: bool, ops: Ints, table: Ints, at: int, out: Ints) -> None:
+def take_ints(
+    lane: int, low: int, high: int, level: int, is_first: bool, at: int, ops: Ops, lanes: Lanes, room: Scratch,
+    out: Written,
+) -> None:  # fmt: skip
     """Segments low … high, joined to what is there unless they are the first."""
-    level = 0 if low == high else split_level(low, high)
-    for c in range(ops.size):
-        line = table[level, c]
-        found = line[low] if low == high else join(ops[c], line[low], line[high])
-        out[c, at] = found if is_first else join(ops[c], out[c, at], found)
+    for i in range(lanes.int_at[lane], lanes.int_at[lane + 1]):
+        c = lanes.int_columns[i]
+        line = room.ints[level, c]
+        x = line[low] if low == high else join(ops.ints[c], line[low], line[high])
+        to = int_place(lane, i, at, lanes)
+        out.ints[to] = x if is_first else join(ops.ints[c], out.ints[to], x)
 
 
 @numba.njit(cache=True, nogil=True)
-def take_floats(low: int, high: int, is_first: bool, ops: Ints, table: Floats, at: int, out: Floats) -> None:
-    level = 0 if low == high else split_level(low, high)
-    for c in range(ops.size):
-        line = table[level]
-        if ops[c] == MOMENTS_N:
+def take_floats(
+    lane: int, low: int, high: int, level: int, is_first: bool, at: int, ops: Ops, lanes: Lanes, room: Scratch,
+    out: Written,
+) -> None:  # fmt: skip
+    line = room.floats[level]
+    for i in range(lanes.float_at[lane], lanes.float_at[lane + 1]):
+        c = lanes.float_columns[i]
+        to = float_place(lane, i, at, lanes)
+        if ops.floats[c] == MOMENTS_N:
             n, mean, m2 = line[c, low], line[c + 1, low], line[c + 2, low]
             if low != high:
                 n, mean, m2 = join_moments(n, mean, m2, line[c, high], line[c + 1, high], line[c + 2, high])
             if not is_first:
-                n, mean, m2 = join_moments(out[c, at], out[c + 1, at], out[c + 2, at], n, mean, m2)
-            out[c, at], out[c + 1, at], out[c + 2, at] = n, mean, m2
-        elif ops[c] < MOMENTS_N:
-            found = line[c, low] if low == high else join(ops[c], line[c, low], line[c, high])
-            out[c, at] = found if is_first else join(ops[c], out[c, at], found)
+                own, step = out.floats, lanes.room[lane]
+                n, mean, m2 = join_moments(own[to], own[to + step], own[to + 2 * step], n, mean, m2)
+            write_moments(lane, i, at, n, mean, m2, lanes, out)
+        elif ops.floats[c] < MOMENTS_N:
+            x = line[c, low] if low == high else join(ops.floats[c], line[c, low], line[c, high])
+            out.floats[to] = x if is_first else join(ops.floats[c], out.floats[to], x)
+
+
+@numba.njit(cache=True, nogil=True)
+def write_moments(
+    lane: int, i: int, at: int, n: float, mean: float, m2: float, lanes: Lanes, out: Written
+) -> None:
+    to, step = float_place(lane, i, at, lanes), lanes.room[lane]
+    out.floats[to], out.floats[to + step], out.floats[to + 2 * step] = n, mean, m2
+
+
+# -- answers ----------------------------------------------------------------------------------------
+
+
+@numba.njit(cache=True, nogil=True)
+def count_answers(spot: Ints32, end: Ints, band_of: Ints32, at: Ints, shapes: Ints, first_end: Ints,
+                  counts: Ints) -> None:  # fmt: skip
+    """How many answers of spots each shape has: those of its band, from its first end on.
+
+    The shapes of a band are `shapes[at[band]]` …; a band below zero is nobody's any more."""
+    for i in range(spot.size):
+        band = band_of[spot[i]]
+        if band >= 0:
+            for k in range(at[band], at[band + 1]):
+                counts[shapes[k]] += end[i] >= first_end[shapes[k]]
+
+
+@numba.njit(cache=True, nogil=True)
+def place_answers(
+    end: Ints, source: Columns, band_of: Ints32, group_of: Ints32, at: Ints, shapes: Ints, first_end: Ints,
+    cursor: Ints, ends: Ints, out: Columns,
+) -> None:  # fmt: skip
+    """Write the answers of spots by shape; within one they stay as they come, by end."""
+    for i in range(end.size):
+        spot = source.group[i]
+        band = band_of[spot]
+        if band < 0:
+            continue
+        for k in range(at[band], at[band + 1]):
+            shape = shapes[k]
+            if end[i] >= first_end[shape]:
+                to = cursor[shape]
+                cursor[shape] += 1
+                ends[to], out.group[to] = end[i], group_of[spot]
+                for c in range(out.ints.shape[0]):
+                    out.ints[c, to] = source.ints[c, i]
+                for c in range(out.floats.shape[0]):
+                    out.floats[c, to] = source.floats[c, i]

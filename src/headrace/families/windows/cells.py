@@ -2,9 +2,7 @@
 constants by one binary search, in Spark, and grouped by where it falls.
 
 The constants of all bands (`bands.py`) are *edges*; between two edges lies a cell, and every band is a run of
-cells.  The cell of an attribute is a key of a slot like any other, though no user can write it.  Spark gives the
-number of edges at or below a value; the key kept is the lower edge of the cell, which stays what it is when other
-edges come or go.
+cells.  Spark gives the number of edges at or below a value, its *rank* among them.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 from zlib import crc32
 
 import numpy as np
-import pyarrow as pa
 
 from headrace.families.windows.bands import LEAST, double_of
 from headrace.sql.emit import emit
@@ -26,10 +23,6 @@ Edges = tuple[tuple[Expr, tuple[int, ...]], ...]
 
 def cell(attribute: Expr) -> Call:
     return Call(CELL, (attribute,), BIGINT)
-
-
-def is_cell(key: Expr) -> bool:
-    return isinstance(key, Call) and key.op == CELL
 
 
 def attribute_sql(key: Expr) -> str:
@@ -74,8 +67,3 @@ def _double(edge: int) -> str:
     value = double_of(edge)
     return f"{value!r}D" if np.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
 
-
-def lower_edges(edges: tuple[int, ...], ranks: pa.Array) -> pa.Array:
-    """The keys of cells, out of the ranks that Spark gave; null for a null."""
-    lowest = pa.array(np.array([LEAST, *edges], np.int64))
-    return lowest.take(ranks)
