@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from headrace.families.windows.cells import attribute_sql, rank_sql
-from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql
+from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql, row_part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
 from headrace.families.windows.sketches.kinds import Limits
 from headrace.sql.emit import emit
@@ -80,17 +80,21 @@ def word_names(cuts: Cuts, c: int) -> list[str]:
     return [f"s{same}_{word}" for word in range(own.words)]
 
 
-def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str, limits: Limits = NO_LIMITS) -> str:
+def aggregate_sql(
+    cuts: Cuts, relation: Relation, kind: str, view: str, limits: Limits = NO_LIMITS, as_rows: bool = False
+) -> str:
     """The aggregate for these cuts over the rows of `view`; `kind` is the SQL that tells whether a row counts.
+
+    With `as_rows`, every row as the group it would be alone: the same columns, not aggregated.
 
     The kind and the attributes of cells have a projection of their own: inlined, Spark would evaluate them once for
     every column that asks."""
-    before, attributes, after = _around(cuts, relation, limits)
+    before, attributes, after = _around(cuts, relation, limits, as_rows)
     return f"{before} FROM (SELECT *, {kind} AS {KIND}{attributes} FROM {view})) {after}"
 
 
 @lru_cache(maxsize=16)
-def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, str]:
+def _around(cuts: Cuts, relation: Relation, limits: Limits, as_rows: bool) -> tuple[str, str, str]:
     """What stands before and after the rows in the text, and the attributes of cells: the same from round to round."""
     has_time = relation.time is not None
     columns = {KIND: KIND}
@@ -100,16 +104,18 @@ def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, s
         columns[PANE] = f"{columns['t']} - pmod({columns['t']}, {cuts.pane_us}L)"
     keys = all_keys(cuts)
     sets = [(KIND, PANE, *_group_columns(cuts, c, keys, columns)) for c in range(len(cuts.cuts))] or [(KIND,)]
-    aggregates = [f"{'max(t)' if has_time else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
+    newest = "t" if as_rows else "max(t)"
+    aggregates = [f"{newest if has_time else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
     args = {"1": "1"}
     for (function, text), name in part_names(cuts.measures).items():
         arg = args.setdefault(text, f"a{len(args)}")
-        aggregates.append(f"{part_sql(function, arg, limits)} AS {name}")
+        own = row_part_sql(function, arg) if as_rows else part_sql(function, arg, limits)
+        aggregates.append(f"{own} AS {name}")
     columns.update((name, text) for text, name in args.items() if name != text)
     made = ", ".join(f"{text} AS {name}" for name, text in columns.items())
     shown, by = _grouped(sets)
     attributes = "".join(f", {attribute_sql(key)} AS {_attribute_name(i)}" for i, (key, _) in enumerate(cuts.edges))
-    return f"SELECT {', '.join([*shown, *aggregates])} FROM (SELECT {made}", attributes, by
+    return f"SELECT {', '.join([*shown, *aggregates])} FROM (SELECT {made}", attributes, "" if as_rows else by
 
 
 def _attribute_name(index: int) -> str:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from headrace.families.windows.ring_kernels import (
     ADD,
+    INT_MAX,
+    INT_MIN,
     MIN,
     MOMENTS_N,
     Columns,
@@ -31,6 +33,8 @@ Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Values = NDArray[Any]
 PAGE = 64
+ANY_ORDER = {"reassoc", "nsz"}  # of additions
+NAN_BITS = int(np.array([np.nan]).view(np.int64)[0])
 
 
 class Stretches(NamedTuple):
@@ -56,8 +60,8 @@ class Bands(NamedTuple):
     first: Ints
     last: Ints
     others_at: Ints
-    others_first: Ints
-    others_last: Ints
+    others_first: Ints32
+    others_last: Ints32
 
 
 class Lanes(NamedTuple):
@@ -98,14 +102,15 @@ class Written(NamedTuple):
 
 class Scratch(NamedTuple):
     """Room for one stretch: the held segment of each row, for each segment how many before it hold rows, where the rows
-    of each held one begin, the table, and rows that lie in a band."""
+    of each held one begin, the table, which rows lie in a band, and extremes as whole numbers."""
 
     held: Ints
     before: Ints
     row: Ints
     ints: Ints
     floats: Floats
-    within: Ints
+    mask: Ints
+    ordered: Ints
 
 
 @numba.njit(cache=True, nogil=True)
@@ -114,18 +119,15 @@ def fold_stretches(
     out: Written,
 ) -> None:  # fmt: skip
     """Write one row for each of the stretches first … last - 1 and each band that has rows of it."""
-    has_table = rows.ranks.shape[0] == 0
     for s in range(first, last):
         start, stop = rows.starts[s], rows.starts[s + 1]
         held = cut_stretch(start, stop, rows.segment, room)
-        if has_table:
+        if rows.ranks.shape[0]:
+            take_rows(start, stop, rows, ops, bands, lanes, numbers, room, out)
+        else:
             fold_ints(start, stop, room.held, held, ops.ints, rows.ints, room.ints)
             fold_floats(start, stop, room.held, held, ops.floats, rows.floats, room.floats)
-        for band in range(bands.number.size):
-            if has_table:
-                take_band(band, start, rows, ops, bands, lanes, numbers, room, out)
-            else:
-                take_rows(band, start, rows, ops, bands, lanes, numbers, room, out)
+            take_segments(rows.pane[start], rows.group[start], ops, bands, lanes, numbers, room, out)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -149,131 +151,218 @@ def cut_stretch(start: int, stop: int, segments: Ints32, room: Scratch) -> int:
     return held + 1
 
 
+# What follows runs for each band and group: calls that pass many arrays would cost more than the work.
+
+
 @numba.njit(cache=True, nogil=True)
-def take_band(
-    band: int, start: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
-    out: Written,
+def take_segments(
+    pane: int, group: int, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch, out: Written
 ) -> None:  # fmt: skip
-    """Out of the table of a stretch."""
-    at = -1
-    for i in range(bands.at[band], bands.at[band + 1]):
-        low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1] - 1
-        if low > high:
-            continue
-        is_first = at < 0
-        if is_first:
-            at = begin_row(band, start, rows, bands, lanes, numbers, out)
-        level = 0 if low == high else split_level(low, high)
-        take_ints(bands.lane[band], low, high, level, is_first, at, ops, lanes, room, out)
-        take_floats(bands.lane[band], low, high, level, is_first, at, ops, lanes, room, out)
+    """Every band of a stretch, out of its table."""
+    before, ints, floats = room.before, room.ints, room.floats
+    at, firsts, lasts, lane_of, number = bands.at, bands.first, bands.last, bands.lane, bands.number
+    page, pool, following, fresh, used = numbers
+    int_at, int_columns, float_at, float_columns, spaces, base, int_base, float_base = lanes
+    written, panes, spots, out_ints, out_floats = out
+    for band in range(number.size):
+        row = -1
+        for i in range(at[band], at[band + 1]):
+            low, high = before[firsts[i]], before[lasts[i] + 1] - 1
+            if low > high:
+                continue
+            lane, is_first = lane_of[band], row < 0
+            if is_first:
+                row = written[lane]
+                written[lane] = row + 1
+                panes[base[lane] + row] = pane
+                spots[base[lane] + row] = spot_of(lane, number[band], group, page, pool, following, fresh, used)
+            level, space = split_level(low, high), spaces[lane]
+            to = int_base[lane] + row
+            for k in range(int_at[lane], int_at[lane + 1]):
+                c = int_columns[k]
+                x = ints[level, c, low] if low == high else join(ops.ints[c], ints[level, c, low], ints[level, c, high])
+                out_ints[to] = x if is_first else join(ops.ints[c], out_ints[to], x)
+                to += space
+            to = float_base[lane] + row
+            for k in range(float_at[lane], float_at[lane + 1]):
+                c = float_columns[k]
+                op, line = ops.floats[c], floats[level, c]
+                if op == MOMENTS_N:
+                    means, squares = floats[level, c + 1], floats[level, c + 2]
+                    n, mean, m2 = line[low], means[low], squares[low]
+                    if low != high:
+                        n, mean, m2 = join_moments(n, mean, m2, line[high], means[high], squares[high])
+                    if not is_first:
+                        n, mean, m2 = join_moments(
+                            out_floats[to], out_floats[to + space], out_floats[to + 2 * space], n, mean, m2
+                        )
+                    out_floats[to], out_floats[to + space], out_floats[to + 2 * space] = n, mean, m2
+                elif op < MOMENTS_N:
+                    y = line[low] if low == high else join(op, line[low], line[high])
+                    out_floats[to] = y if is_first else join(op, out_floats[to], y)
+                to += space
 
 
-@numba.njit(cache=True, nogil=True)
+@numba.njit(cache=True, nogil=True, fastmath=ANY_ORDER)
 def take_rows(
-    band: int, start: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
+    start: int, stop: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
     out: Written,
 ) -> None:  # fmt: skip
-    """Out of the rows of a stretch whose other cells lie in the band too."""
-    found = 0
-    for i in range(bands.at[band], bands.at[band + 1]):
-        low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1]
-        if low < high:
-            found = find_within(band, room.row[low], room.row[high], found, rows, bands, room)
-    if not found:
-        return
-    at, lane = begin_row(band, start, rows, bands, lanes, numbers, out), bands.lane[band]
-    for i in range(lanes.int_at[lane], lanes.int_at[lane + 1]):
-        c = lanes.int_columns[i]
-        line = rows.ints[c]
-        x = line[room.within[0]]
-        for n in range(1, found):
-            x = join(ops.ints[c], x, line[room.within[n]])
-        out.ints[int_place(lane, i, at, lanes)] = x
-    for i in range(lanes.float_at[lane], lanes.float_at[lane + 1]):
-        c = lanes.float_columns[i]
-        if ops.floats[c] == MOMENTS_N:
-            own = rows.floats
-            row = room.within[0]
-            count, mean, m2 = own[c, row], own[c + 1, row], own[c + 2, row]
-            for n in range(1, found):
-                row = room.within[n]
-                count, mean, m2 = join_moments(count, mean, m2, own[c, row], own[c + 1, row], own[c + 2, row])
-            write_moments(lane, i, at, count, mean, m2, lanes, out)
-        elif ops.floats[c] < MOMENTS_N:
-            reals = rows.floats[c]
-            y = reals[room.within[0]]
-            for n in range(1, found):
-                y = join(ops.floats[c], y, reals[room.within[n]])
-            out.floats[float_place(lane, i, at, lanes)] = y
+    """Every band of a stretch, out of the rows whose other cells lie in it too: all bits of their `mask` are set."""
+    before, row_at, mask = room.before, room.row, room.mask
+    at, firsts, lasts, lane_of, number = bands.at, bands.first, bands.last, bands.lane, bands.number
+    page, pool, following, fresh, used = numbers
+    int_at, int_columns, float_at, float_columns, spaces, base, int_base, float_base = lanes
+    written, panes, spots, out_ints, out_floats = out
+    cells, out_bits = rows.ranks.shape[0], out_floats.view(np.int64)
+    order_floats(start, stop, ops.floats, rows.floats, room.ordered)
+    for band in range(number.size):
+        first = last = -1
+        for i in range(at[band], at[band + 1]):
+            low, high = row_at[before[firsts[i]]] - start, row_at[before[lasts[i] + 1]] - start
+            if low < high:
+                mask[max(last, 0) : low] = 0
+                first, last = low if first < 0 else first, high
+                mark_within(start, low, high, rows.ranks, bands.others_at[band * cells : band * cells + cells + 1],
+                            bands.others_first, bands.others_last, mask)  # fmt: skip
+        marks, own = mask[first:last], slice(start + first, start + last)
+        if first < 0 or not count_marks(marks):
+            continue
+        lane = lane_of[band]
+        row, space = written[lane], spaces[lane]
+        written[lane] = row + 1
+        panes[base[lane] + row] = rows.pane[start]
+        spots[base[lane] + row] = spot_of(lane, number[band], rows.group[start], page, pool, following, fresh, used)
+        to = int_base[lane] + row
+        for k in range(int_at[lane], int_at[lane + 1]):
+            c = int_columns[k]
+            out_ints[to] = fold_marked(ops.ints[c], rows.ints[c, own], marks)
+            to += space
+        to = float_base[lane] + row
+        for k in range(float_at[lane], float_at[lane + 1]):
+            c = float_columns[k]
+            op = ops.floats[c]
+            if op == ADD:
+                out_floats[to] = add_marked(rows.floats[c, own], marks)
+            elif op < MOMENTS_N:
+                out_bits[to] = float_bits(fold_marked(op, room.ordered[c, first:last], marks))
+            elif op == MOMENTS_N:
+                out_floats[to], out_floats[to + space], out_floats[to + 2 * space] = join_marked(
+                    rows.floats[c, own], rows.floats[c + 1, own], rows.floats[c + 2, own], marks
+                )
+            to += space
+
+
+# Loops that the compiler makes vectors of; inlined, or calling them would take longer.
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def mark_within(
+    start: int, low: int, high: int, ranks: Ints32, at: Ints, firsts: Ints32, lasts: Ints32, mask: Ints
+) -> None:  # fmt: skip
+    """Set the mask of the rows low … high - 1 of a stretch whose other cells lie in the band, clear that of others."""
+    marks = mask[low:high]
+    for c in range(ranks.shape[0]):
+        line = ranks[c, start + low : start + high]
+        if c == 0:
+            marks[:] = -1
+        if at[c + 1] - at[c] == 1:
+            first, last = firsts[at[c]], lasts[at[c]]
+            for n in range(line.size):
+                marks[n] &= -np.int64((line[n] >= first) & (line[n] <= last))
+        else:
+            for n in range(line.size):
+                inside = False
+                for i in range(at[c], at[c + 1]):
+                    inside |= (line[n] >= firsts[i]) & (line[n] <= lasts[i])
+                marks[n] &= -np.int64(inside)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def count_marks(marks: Ints) -> int:
+    count = 0
+    for n in range(marks.size):
+        count -= marks[n]
+    return count
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def fold_marked(op: int, line: Ints, marks: Ints) -> int:
+    """The marked rows of a column."""
+    if op == ADD:
+        x = 0
+        for n in range(line.size):
+            x += line[n] & marks[n]
+    elif op == MIN:
+        x = INT_MAX
+        for n in range(line.size):
+            x = min(x, (line[n] & marks[n]) | (INT_MAX & ~marks[n]))
+    else:
+        x = INT_MIN
+        for n in range(line.size):
+            x = max(x, (line[n] & marks[n]) | (INT_MIN & ~marks[n]))
+    return x
+
+
+@numba.njit(cache=True, nogil=True, inline="always", fastmath=ANY_ORDER)
+def add_marked(line: Floats, marks: Ints) -> float:
+    """In any order; values that are not marked do not count, they may be infinite."""
+    x = 0.0
+    for n in range(line.size):
+        x += line[n] if marks[n] else 0.0
+    return x
 
 
 @numba.njit(cache=True, nogil=True)
-def find_within(band: int, start: int, stop: int, found: int, rows: Stretches, bands: Bands, room: Scratch) -> int:
-    """Add the rows start … stop - 1 whose other cells lie in the band to the `found` ones; how many there are now."""
-    cells = rows.ranks.shape[0]
-    begin = found
-    for c in range(cells):
-        at, end = bands.others_at[band * cells + c], bands.others_at[band * cells + c + 1]
-        ranks, kept = rows.ranks[c], begin
-        for n in range(start if c == 0 else begin, stop if c == 0 else found):
-            row = n if c == 0 else room.within[n]
-            rank, inside = ranks[row], 0
-            for i in range(at, end):
-                inside |= (bands.others_first[i] <= rank) & (rank <= bands.others_last[i])
-            room.within[kept] = row
-            kept += inside
-        found = kept
-    return found
+def join_marked(counts: Floats, means: Floats, squares: Floats, marks: Ints) -> tuple[float, float, float]:
+    count = mean = m2 = 0.0
+    for n in range(marks.size):
+        if marks[n]:
+            count, mean, m2 = join_moments(count, mean, m2, counts[n], means[n], squares[n])
+    return count, mean, m2
 
 
 @numba.njit(cache=True, nogil=True)
-def begin_row(
-    band: int, start: int, rows: Stretches, bands: Bands, lanes: Lanes, numbers: Numbers, out: Written
-) -> int:
-    """A row of a band: its pane and spot; where among those of its lane it is."""
-    lane = bands.lane[band]
-    at: int = out.rows[lane]
-    out.rows[lane] += 1
-    out.pane[lanes.base[lane] + at] = rows.pane[start]
-    out.spot[lanes.base[lane] + at] = spot_of(lane, bands.number[band], rows.group[start], numbers)
-    return at
+def order_floats(start: int, stop: int, ops: Ints, source: Floats, ordered: Ints) -> None:
+    """Columns of extremes as whole numbers in Spark's order: NaN above all, -0.0 below 0.0."""
+    for c in range(ops.size):
+        if ops[c] != ADD and ops[c] < MOMENTS_N:
+            bits, line = source[c].view(np.int64), ordered[c]
+            for row in range(start, stop):
+                own = bits[row] ^ ((bits[row] >> 63) & INT_MAX)
+                line[row - start] = INT_MAX if np.isnan(source[c, row]) else own
 
 
-@numba.njit(cache=True, nogil=True)
-def spot_of(lane: int, band: int, group: int, numbers: Numbers) -> int:
-    page = numbers.page[group, band // PAGE]
-    if page < 0:
-        page = numbers.used[0]
-        numbers.used[0] += 1
-        numbers.page[group, band // PAGE] = page
-        numbers.pool[page] = -1
-    spot: int = numbers.pool[page, band % PAGE]
+@numba.njit(cache=True, nogil=True, inline="always")
+def float_bits(x: int) -> int:
+    """Of the value that has this place in the order."""
+    return NAN_BITS if x == INT_MAX else x ^ ((x >> 63) & INT_MAX)
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def spot_of(
+    lane: int, band: int, group: int, page: Ints32, pool: Ints32, following: Ints, fresh: Ints, used: Ints
+) -> int:  # fmt: skip
+    """The number of a spot; a new one is given and noted."""
+    place = page[group, band // PAGE]
+    if place < 0:
+        place = used[0]
+        used[0] += 1
+        page[group, band // PAGE] = place
+        pool[place] = -1
+    spot: int = pool[place, band % PAGE]
     if spot < 0:
-        spot = numbers.next[lane]
-        numbers.next[lane] += 1
-        numbers.pool[page, band % PAGE] = spot
-        at = numbers.used[1]
-        numbers.used[1] += 1
-        numbers.fresh[0, at], numbers.fresh[1, at], numbers.fresh[2, at] = lane, band, group
+        spot = following[lane]
+        following[lane] += 1
+        pool[place, band % PAGE] = spot
+        fresh[0, used[1]], fresh[1, used[1]], fresh[2, used[1]] = lane, band, group
+        used[1] += 1
     return spot
 
 
 @numba.njit(cache=True, nogil=True)
-def int_place(lane: int, i: int, at: int, lanes: Lanes) -> int:
-    """Of the i-th column of all lanes."""
-    place: int = lanes.int_base[lane] + (i - lanes.int_at[lane]) * lanes.room[lane] + at
-    return place
-
-
-@numba.njit(cache=True, nogil=True)
-def float_place(lane: int, i: int, at: int, lanes: Lanes) -> int:
-    place: int = lanes.float_base[lane] + (i - lanes.float_at[lane]) * lanes.room[lane] + at
-    return place
-
-
-@numba.njit(cache=True, nogil=True)
 def split_level(low: int, high: int) -> int:
-    """The highest bit in which low < high differ."""
+    """The highest bit in which low ≤ high differ; 0 if they do not."""
     level = 0
     while (low ^ high) >> (level + 1):
         level += 1
@@ -359,49 +448,6 @@ def fold_moments(start: int, stop: int, place: Ints, held: int, c: int, source: 
                 line[c, i], line[c + 1, i], line[c + 2, i] = n, mean, m2
         level += 1
 
-
-@numba.njit(cache=True, nogil=True)
-def take_ints(
-    lane: int, low: int, high: int, level: int, is_first: bool, at: int, ops: Ops, lanes: Lanes, room: Scratch,
-    out: Written,
-) -> None:  # fmt: skip
-    """Segments low … high, joined to what is there unless they are the first."""
-    for i in range(lanes.int_at[lane], lanes.int_at[lane + 1]):
-        c = lanes.int_columns[i]
-        line = room.ints[level, c]
-        x = line[low] if low == high else join(ops.ints[c], line[low], line[high])
-        to = int_place(lane, i, at, lanes)
-        out.ints[to] = x if is_first else join(ops.ints[c], out.ints[to], x)
-
-
-@numba.njit(cache=True, nogil=True)
-def take_floats(
-    lane: int, low: int, high: int, level: int, is_first: bool, at: int, ops: Ops, lanes: Lanes, room: Scratch,
-    out: Written,
-) -> None:  # fmt: skip
-    line = room.floats[level]
-    for i in range(lanes.float_at[lane], lanes.float_at[lane + 1]):
-        c = lanes.float_columns[i]
-        to = float_place(lane, i, at, lanes)
-        if ops.floats[c] == MOMENTS_N:
-            n, mean, m2 = line[c, low], line[c + 1, low], line[c + 2, low]
-            if low != high:
-                n, mean, m2 = join_moments(n, mean, m2, line[c, high], line[c + 1, high], line[c + 2, high])
-            if not is_first:
-                own, step = out.floats, lanes.room[lane]
-                n, mean, m2 = join_moments(own[to], own[to + step], own[to + 2 * step], n, mean, m2)
-            write_moments(lane, i, at, n, mean, m2, lanes, out)
-        elif ops.floats[c] < MOMENTS_N:
-            x = line[c, low] if low == high else join(ops.floats[c], line[c, low], line[c, high])
-            out.floats[to] = x if is_first else join(ops.floats[c], out.floats[to], x)
-
-
-@numba.njit(cache=True, nogil=True)
-def write_moments(
-    lane: int, i: int, at: int, n: float, mean: float, m2: float, lanes: Lanes, out: Written
-) -> None:
-    to, step = float_place(lane, i, at, lanes), lanes.room[lane]
-    out.floats[to], out.floats[to + step], out.floats[to + 2 * step] = n, mean, m2
 
 
 # -- answers ----------------------------------------------------------------------------------------

@@ -66,6 +66,7 @@ class _Asked:
         self._at, self._segments = _intervals([band.intervals for band in firsts], self._edges)
         self._known: tuple[object, Bands, Ints32] | None = None
         self._given: tuple[Arrangement, tuple[Ints, Ints, Ints, Ints]] | None = None
+        self._out: Written | None = None
 
     def bands(self, edges: Sequence[tuple[int, ...]]) -> Bands:
         return self._by_edges(edges)[0]
@@ -75,7 +76,8 @@ class _Asked:
         if self._known is None or self._known[0] != edges:
             others = [[taken[c].intervals for taken in self._taken] for c in range(1, len(edges))]
             placed = [_intervals(own, np.array(edges[c], np.int64)) for c, own in enumerate(others, 1)]
-            bands = Bands(self._number, self._lane, self._at, *self._segments, *_interleaved(placed))
+            first, last = self._segments
+            bands = Bands(self._number, self._lane, self._at, first, last, *_interleaved(placed))
             segments = np.searchsorted(self._edges, [LEAST, *edges[0]], side="right").astype(np.int32)
             self._known = (edges, bands, segments)
         return self._known[1], self._known[2]
@@ -92,9 +94,9 @@ class _Asked:
         held = min(longest, self._edges.size + 1)
         levels = max(1, (held - 1).bit_length())
         ints, floats = np.empty((levels, ops.ints.size, held), np.int64), np.empty((levels, ops.floats.size, held))
-        # a row that is not kept is written where the next one goes: one more than there are
         return Scratch(np.empty(longest, np.int64), np.empty(self._edges.size + 2, np.int64),
-                       np.empty(held + 1, np.int64), ints, floats, np.empty(longest + 1, np.int64))  # fmt: skip
+                       np.empty(held + 1, np.int64), ints, floats, np.empty(longest, np.int64),
+                       np.empty((ops.floats.size, longest), np.int64))  # fmt: skip
 
     def place(self, stretches: int, given: Arrangement) -> tuple[Lanes, Written]:
         """Where the rows of each lane go: at most one for each band and stretch."""
@@ -105,11 +107,15 @@ class _Asked:
         base, int_base, float_base = (
             np.cumsum(sizes) - sizes for sizes in (room, room * np.diff(int_at), room * np.diff(float_at))
         )
-        total, ints, floats = (int((room * n).sum()) for n in (1, np.diff(int_at), np.diff(float_at)))
+        sizes = tuple(int((room * n).sum()) for n in (1, np.diff(int_at), np.diff(float_at)))
         lanes = Lanes(int_at, int_columns, float_at, float_columns, room, base, int_base, float_base)
-        out = Written(np.zeros(len(self._lanes), np.int64), np.empty(total, np.int64), np.empty(total, np.int32),
-                      np.empty(ints, np.int64), np.empty(floats))  # fmt: skip
-        return lanes, out
+        count = np.zeros(len(self._lanes), np.int64)
+        if self._out is None or _is_short(sizes, self._out):
+            rows, ints, floats = sizes
+            self._out = Written(count, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(ints, np.int64),
+                                np.empty(floats))  # fmt: skip
+        self._out = self._out._replace(rows=count)  # the rest stays: memory is slow when it is touched first
+        return lanes, self._out
 
     def rows_of(self, lanes: Lanes, out: Written) -> Iterator[tuple[Lane, Arrangement, SlotRows]]:
         for i, (key, arrangement) in enumerate(self._lanes):
@@ -118,13 +124,17 @@ class _Asked:
                 ints = _lines(out.ints, lanes.int_base[i], lanes.int_at[i : i + 2], lanes.room[i], count)
                 floats = _lines(out.floats, lanes.float_base[i], lanes.float_at[i : i + 2], lanes.room[i], count)
                 own = slice(base, base + count)
-                yield key, arrangement, SlotRows(out.pane[own], out.spot[own], ints, floats)
+                yield key, arrangement, SlotRows(out.pane[own].copy(), out.spot[own].copy(), ints, floats)
+
+
+def _is_short(sizes: tuple[int, ...], out: Written) -> bool:
+    return any(size > has for size, has in zip(sizes, (out.spot.size, out.ints.size, out.floats.size), strict=True))
 
 
 def _lines(flat: NDArray[Any], base: int, at: Ints, room: int, count: int) -> NDArray[Any]:
     """The columns of a lane, as far as they are written."""
     columns = int(at[1] - at[0])
-    return np.ascontiguousarray(flat[base : base + columns * room].reshape(columns, room)[:, :count])
+    return flat[base : base + columns * room].reshape(columns, room)[:, :count].copy()
 
 
 def _intervals(bands: Sequence[Sequence[Interval]], edges: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
@@ -134,15 +144,12 @@ def _intervals(bands: Sequence[Sequence[Interval]], edges: Ints) -> tuple[Ints, 
     return np.cumsum([0, *(len(own) for own in bands)]), (ranks[:, 0].copy(), ranks[:, 1].copy())
 
 
-def _interleaved(placed: Sequence[tuple[Ints, tuple[Ints, Ints]]]) -> tuple[Ints, Ints, Ints]:
+def _interleaved(placed: Sequence[tuple[Ints, tuple[Ints, Ints]]]) -> tuple[Ints, Ints32, Ints32]:
     """Intervals of several cells, those of one band together."""
     bands = placed[0][0].size - 1 if placed else 0
     spans = [(first[at[b] : at[b + 1]], last[at[b] : at[b + 1]]) for b in range(bands) for at, (first, last) in placed]
-    none = np.empty(0, np.int64)
-    return (
-        np.cumsum([0, *(len(first) for first, _ in spans)]),
-        np.concatenate([none, *(first for first, _ in spans)]), np.concatenate([none, *(last for _, last in spans)]),
-    )  # fmt: skip
+    firsts, lasts = (np.concatenate([np.empty(0, np.int64), *(span[i] for span in spans)]) for i in (0, 1))
+    return np.cumsum([0, *(len(first) for first, _ in spans)]), firsts.astype(np.int32), lasts.astype(np.int32)
 
 
 def _columns(lanes: Sequence[Arrangement], given: Arrangement) -> tuple[Ints, Ints, Ints, Ints]:
