@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from headrace.families.windows import banding as module
 from headrace.families.windows.banding import Banding, answers_of, shapes_of
 from headrace.families.windows.bands import LEAST, MOST, NO_BANDS, Band, double_key, double_of, split
-from headrace.families.windows.cells import attribute_sql, cell, declare_sql, drop_sql, rank_sql
+from headrace.families.windows.cells import attribute_sql, cell, declare_sql, drop_sql, rank_sql, ranks_of
 from headrace.families.windows.feed import CellRows, SlotRows
 from headrace.families.windows.measures import ROWS, Measure, arrange
 from headrace.families.windows.plan import Lane
@@ -289,3 +289,16 @@ def _draw_band(r: Random) -> Band:
     if r.random() < 0.4 or not intervals:
         intervals.append((cuts[-1] + 1, MOST))
     return sum_of([Band((i,)) for i in intervals])
+
+
+def test_rows_that_are_sent_are_placed_as_spark_places_them(frames: SparkSession) -> None:
+    for name, text in {"x": "x IN (-2.5, 0, 0.1, 2.5, 1e308) OR x > 1e308", "n": "n IN (-7, 0, 101)",
+                       "big": "big IN (-1, 9007199254740992)", "day": "day > DATE '1970-01-01'",
+                       "at": "at <= '2020-01-01 10:00:00'"}.items():  # fmt: skip
+        ((attribute, band),) = split(where_of(text)).bands
+        key, edges = cell(attribute), tuple(sorted(band.edges()))
+        frames.sql(declare_sql(key, edges))
+        values = f"(SELECT {attribute_sql(key)} AS v FROM v_{name})"
+        got = frames.sql(f"SELECT v, {rank_sql(key, edges, 'v')} AS r FROM {values}").toArrow()
+        frames.sql(drop_sql(key, edges))
+        assert ranks_of(key, edges, got.column("v")).to_pylist() == got.column("r").to_pylist()

@@ -4,21 +4,31 @@ Rows of a round come by pane, group and first cell; rows of one pane and group a
 that are asked for cut the first cell into *segments*.  Of a stretch, the segments that hold rows are folded first, then
 made a *disjoint sparse table*: on level l, runs of 2^(l+1) of them are folded from their middle outwards, so segments
 i … j are one join of two entries, on the level of the highest bit in which i and j differ.  Totals are joined, never
-subtracted, as everywhere.  Where a band has more cells than one, the rows between its edges are looked at one by one.
+subtracted, as everywhere.  Bands of more cells than one are for `mark_kernels.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
-import numpy as np
 from numpy.typing import NDArray
 
+from headrace.families.windows.band_arrays import (
+    Bands,
+    Floats,
+    Ints,
+    Ints32,
+    Lanes,
+    Numbers,
+    Scratch,
+    Stretches,
+    Written,
+    spot_of,
+)  # fmt: skip
+from headrace.families.windows.mark_kernels import take_rows
 from headrace.families.windows.ring_kernels import (
     ADD,
-    INT_MAX,
-    INT_MIN,
     MIN,
     MOMENTS_N,
     Columns,
@@ -28,89 +38,7 @@ from headrace.families.windows.ring_kernels import (
     min_nan_last,
 )  # fmt: skip
 
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
-Floats = NDArray[np.float64]
 Values = NDArray[Any]
-PAGE = 64
-ANY_ORDER = {"reassoc", "nsz"}  # of additions
-NAN_BITS = int(np.array([np.nan]).view(np.int64)[0])
-
-
-class Stretches(NamedTuple):
-    """Rows by pane, group and segment of the first cell; `ranks[c, row]` are of the other cells."""
-
-    starts: Ints
-    pane: Ints
-    group: Ints32
-    segment: Ints32
-    ranks: Ints32
-    ints: Ints
-    floats: Floats
-
-
-class Bands(NamedTuple):
-    """What is asked for: the lane each band is for, and its intervals of segments `at[band]` … `at[band + 1]`.
-
-    Intervals of the other cells, those of one band together, are of ranks: `others_at[band · cells + c]` …"""
-
-    number: Ints
-    lane: Ints
-    at: Ints
-    first: Ints
-    last: Ints
-    others_at: Ints
-    others_first: Ints32
-    others_last: Ints32
-
-
-class Lanes(NamedTuple):
-    """Which columns a lane keeps, and where its rows are written: from `base` on there is `room` for so many, a column
-    of them at `int_base + column · room`."""
-
-    int_at: Ints
-    int_columns: Ints
-    float_at: Ints
-    float_columns: Ints
-    room: Ints
-    base: Ints
-    int_base: Ints
-    float_base: Ints
-
-
-class Numbers(NamedTuple):
-    """The number of a spot: `pool[page[group, band // PAGE], band % PAGE]`, -1 if there is none yet.
-
-    New ones are given by `next`, one counter a lane; `fresh` lists them as (lane, band, group)."""
-
-    page: Ints32
-    pool: Ints32
-    next: Ints
-    fresh: Ints
-    used: Ints  # pages, fresh spots
-
-
-class Written(NamedTuple):
-    """Rows of all lanes, and how many each has."""
-
-    rows: Ints
-    pane: Ints
-    spot: Ints32
-    ints: Ints
-    floats: Floats
-
-
-class Scratch(NamedTuple):
-    """Room for one stretch: the held segment of each row, for each segment how many before it hold rows, where the rows
-    of each held one begin, the table, which rows lie in a band, and extremes as whole numbers."""
-
-    held: Ints
-    before: Ints
-    row: Ints
-    ints: Ints
-    floats: Floats
-    mask: Ints
-    ordered: Ints
 
 
 @numba.njit(cache=True, nogil=True)
@@ -201,163 +129,6 @@ def take_segments(
                     y = line[low] if low == high else join(op, line[low], line[high])
                     out_floats[to] = y if is_first else join(op, out_floats[to], y)
                 to += space
-
-
-@numba.njit(cache=True, nogil=True, fastmath=ANY_ORDER)
-def take_rows(
-    start: int, stop: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
-    out: Written,
-) -> None:  # fmt: skip
-    """Every band of a stretch, out of the rows whose other cells lie in it too: all bits of their `mask` are set."""
-    before, row_at, mask = room.before, room.row, room.mask
-    at, firsts, lasts, lane_of, number = bands.at, bands.first, bands.last, bands.lane, bands.number
-    page, pool, following, fresh, used = numbers
-    int_at, int_columns, float_at, float_columns, spaces, base, int_base, float_base = lanes
-    written, panes, spots, out_ints, out_floats = out
-    cells, out_bits = rows.ranks.shape[0], out_floats.view(np.int64)
-    order_floats(start, stop, ops.floats, rows.floats, room.ordered)
-    for band in range(number.size):
-        first = last = -1
-        for i in range(at[band], at[band + 1]):
-            low, high = row_at[before[firsts[i]]] - start, row_at[before[lasts[i] + 1]] - start
-            if low < high:
-                mask[max(last, 0) : low] = 0
-                first, last = low if first < 0 else first, high
-                mark_within(start, low, high, rows.ranks, bands.others_at[band * cells : band * cells + cells + 1],
-                            bands.others_first, bands.others_last, mask)  # fmt: skip
-        marks, own = mask[first:last], slice(start + first, start + last)
-        if first < 0 or not count_marks(marks):
-            continue
-        lane = lane_of[band]
-        row, space = written[lane], spaces[lane]
-        written[lane] = row + 1
-        panes[base[lane] + row] = rows.pane[start]
-        spots[base[lane] + row] = spot_of(lane, number[band], rows.group[start], page, pool, following, fresh, used)
-        to = int_base[lane] + row
-        for k in range(int_at[lane], int_at[lane + 1]):
-            c = int_columns[k]
-            out_ints[to] = fold_marked(ops.ints[c], rows.ints[c, own], marks)
-            to += space
-        to = float_base[lane] + row
-        for k in range(float_at[lane], float_at[lane + 1]):
-            c = float_columns[k]
-            op = ops.floats[c]
-            if op == ADD:
-                out_floats[to] = add_marked(rows.floats[c, own], marks)
-            elif op < MOMENTS_N:
-                out_bits[to] = float_bits(fold_marked(op, room.ordered[c, first:last], marks))
-            elif op == MOMENTS_N:
-                out_floats[to], out_floats[to + space], out_floats[to + 2 * space] = join_marked(
-                    rows.floats[c, own], rows.floats[c + 1, own], rows.floats[c + 2, own], marks
-                )
-            to += space
-
-
-# Loops that the compiler makes vectors of; inlined, or calling them would take longer.
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def mark_within(
-    start: int, low: int, high: int, ranks: Ints32, at: Ints, firsts: Ints32, lasts: Ints32, mask: Ints
-) -> None:  # fmt: skip
-    """Set the mask of the rows low … high - 1 of a stretch whose other cells lie in the band, clear that of others."""
-    marks = mask[low:high]
-    for c in range(ranks.shape[0]):
-        line = ranks[c, start + low : start + high]
-        if c == 0:
-            marks[:] = -1
-        if at[c + 1] - at[c] == 1:
-            first, last = firsts[at[c]], lasts[at[c]]
-            for n in range(line.size):
-                marks[n] &= -np.int64((line[n] >= first) & (line[n] <= last))
-        else:
-            for n in range(line.size):
-                inside = False
-                for i in range(at[c], at[c + 1]):
-                    inside |= (line[n] >= firsts[i]) & (line[n] <= lasts[i])
-                marks[n] &= -np.int64(inside)
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def count_marks(marks: Ints) -> int:
-    count = 0
-    for n in range(marks.size):
-        count -= marks[n]
-    return count
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def fold_marked(op: int, line: Ints, marks: Ints) -> int:
-    """The marked rows of a column."""
-    if op == ADD:
-        x = 0
-        for n in range(line.size):
-            x += line[n] & marks[n]
-    elif op == MIN:
-        x = INT_MAX
-        for n in range(line.size):
-            x = min(x, (line[n] & marks[n]) | (INT_MAX & ~marks[n]))
-    else:
-        x = INT_MIN
-        for n in range(line.size):
-            x = max(x, (line[n] & marks[n]) | (INT_MIN & ~marks[n]))
-    return x
-
-
-@numba.njit(cache=True, nogil=True, inline="always", fastmath=ANY_ORDER)
-def add_marked(line: Floats, marks: Ints) -> float:
-    """In any order; values that are not marked do not count, they may be infinite."""
-    x = 0.0
-    for n in range(line.size):
-        x += line[n] if marks[n] else 0.0
-    return x
-
-
-@numba.njit(cache=True, nogil=True)
-def join_marked(counts: Floats, means: Floats, squares: Floats, marks: Ints) -> tuple[float, float, float]:
-    count = mean = m2 = 0.0
-    for n in range(marks.size):
-        if marks[n]:
-            count, mean, m2 = join_moments(count, mean, m2, counts[n], means[n], squares[n])
-    return count, mean, m2
-
-
-@numba.njit(cache=True, nogil=True)
-def order_floats(start: int, stop: int, ops: Ints, source: Floats, ordered: Ints) -> None:
-    """Columns of extremes as whole numbers in Spark's order: NaN above all, -0.0 below 0.0."""
-    for c in range(ops.size):
-        if ops[c] != ADD and ops[c] < MOMENTS_N:
-            bits, line = source[c].view(np.int64), ordered[c]
-            for row in range(start, stop):
-                own = bits[row] ^ ((bits[row] >> 63) & INT_MAX)
-                line[row - start] = INT_MAX if np.isnan(source[c, row]) else own
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def float_bits(x: int) -> int:
-    """Of the value that has this place in the order."""
-    return NAN_BITS if x == INT_MAX else x ^ ((x >> 63) & INT_MAX)
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def spot_of(
-    lane: int, band: int, group: int, page: Ints32, pool: Ints32, following: Ints, fresh: Ints, used: Ints
-) -> int:  # fmt: skip
-    """The number of a spot; a new one is given and noted."""
-    place = page[group, band // PAGE]
-    if place < 0:
-        place = used[0]
-        used[0] += 1
-        page[group, band // PAGE] = place
-        pool[place] = -1
-    spot: int = pool[place, band % PAGE]
-    if spot < 0:
-        spot = following[lane]
-        following[lane] += 1
-        pool[place, band % PAGE] = spot
-        fresh[0, used[1]], fresh[1, used[1]], fresh[2, used[1]] = lane, band, group
-        used[1] += 1
-    return spot
 
 
 @numba.njit(cache=True, nogil=True)

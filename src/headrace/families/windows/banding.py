@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.families.windows import band_kernels as kernels
-from headrace.families.windows.band_kernels import Bands, Ints, Ints32, Lanes, Scratch, Stretches, Written
+from headrace.families.windows.band_arrays import Bands, Ints, Ints32, Lanes, Scratch, Stretches, Written
 from headrace.families.windows.bands import LEAST, Interval
 from headrace.families.windows.feed import CellRows, SlotRows
 from headrace.families.windows.measures import Arrangement, arrange, places_in

@@ -7,9 +7,13 @@ cells.  Spark gives the number of edges at or below a value, its *rank* among th
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from headrace.families.windows.bands import LEAST, double_of
 from headrace.sql.emit import emit
@@ -43,6 +47,22 @@ def rank_sql(key: Expr, edges: tuple[int, ...], value: str) -> str:
     name = variable(key, edges)
     found = f"aggregate(array({steps}), 0, (a, b) -> IF({value} >= get({name}, a + b - 1), a + b, a))"
     return f"IF({value} IS NULL, NULL, {found})"
+
+
+def ranks_of(key: Expr, edges: tuple[int, ...], values: pa.ChunkedArray) -> pa.Array:
+    """The same for values that Spark has sent; null for a null."""
+    ordered = _as_values(key, edges)
+    valid = values.combine_chunks().is_valid()
+    found = np.searchsorted(ordered, values.fill_null(0).to_numpy().astype(ordered.dtype, copy=False), side="right")
+    return pa.array(found.astype(np.int32), mask=~valid.to_numpy(zero_copy_only=False))
+
+
+@lru_cache(maxsize=64)
+def _as_values(key: Expr, edges: tuple[int, ...]) -> NDArray[Any]:
+    """Edges as values of the attribute: NaN is above all for numpy too."""
+    assert isinstance(key, Call)
+    is_double = key.args[0].type.name == "double"
+    return np.array([double_of(edge) for edge in edges]) if is_double else np.array(edges, np.int64)
 
 
 def variable(key: Expr, edges: tuple[int, ...]) -> str:

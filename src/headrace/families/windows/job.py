@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import RoundError
-from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
+from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name, place_rows
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
@@ -117,7 +117,8 @@ class WindowsWork:
         self._declare(frame.sparkSession, cuts.edges)
         limits = limits_of(self._place.config)
         text = aggregate_sql(cuts, batch.relation, batch.kind(), VIEW, limits, as_rows)
-        return frame.sparkSession.sql(text).toArrow()
+        table = frame.sparkSession.sql(text).toArrow()
+        return place_rows(cuts, table) if as_rows else table
 
     def _declare(self, session: SparkSession, edges: Edges) -> None:
         """Edges of cells are variables of the session."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.families.windows.band_kernels import PAGE, Ints, Ints32, Numbers
+from headrace.families.windows.band_arrays import PAGE, Ints, Ints32, Numbers
 from headrace.families.windows.bands import Band
 from headrace.families.windows.plan import Lane
 
