@@ -150,7 +150,8 @@ def _ring_line(ring: RingPlan) -> str:
 
 
 def _group_bytes(ring: RingPlan) -> str:
-    return f"{bytes_a_group(ring.length, arrange(tuple(ring.measures)).layout):,} bytes a group"
+    what = "group" if ring.lane is None else "band and group"
+    return f"{bytes_a_group(ring.length, arrange(tuple(ring.measures)).layout):,} bytes a {what}"
 
 
 def _ring_lines(rings: Sequence[RingPlan], limit: int = 10) -> list[str]:

@@ -338,17 +338,17 @@ class Rings:
         """Where a good part of a lane's spots is in no pane any more, number the others anew; of other groups than
         these, if some are given, none is left."""
         for seat in seats:
-            lane = self._lane_of(seat)
-            if lane is None or seat.ring is None:
+            lane, key, ring = self._lane_of(seat), seat.plan.lane, seat.ring
+            if lane is None or key is None:
                 continue
-            held = seat.ring.held(lane.band.size)
+            held = np.ones(lane.band.size, np.bool_) if ring is None else ring.held(lane.band.size)
             if groups is not None:
                 held &= np.isin(lane.group, groups)
             kept = np.flatnonzero(held)
             if groups is not None or lane.band.size > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
-                assert seat.plan.lane is not None
-                seat.ring.keep(kept)
-                self._crowds[seat.plan.slot].spots.keep(seat.plan.lane, kept)
+                self._crowds[seat.plan.slot].spots.keep(key, kept)
+                if ring is not None:
+                    ring.keep(kept)
 
     def unshared_s(self, rows: int, spark_s: float) -> float:
         """Spark time of the round with each query a job of its own, at the least: a micro-batch each.
