@@ -96,7 +96,8 @@ def _ranks(key: Expr, table: pa.Table, given: Cuts, wanted: Cuts) -> pa.ChunkedA
 
 def fold(cuts: Cuts, pane_us: int, tables: Sequence[pa.Table]) -> pa.Table:
     """The rows of all tables, which are of these cuts but for their width, in panes of `pane_us`; sorted by pane."""
-    table = pa.concat_tables([t.replace_schema_metadata(None) for t in tables])
+    # Spark says which columns are never null, a fold does not: only names and types count
+    table = pa.concat_tables([pa.Table.from_arrays(t.columns, t.column_names) for t in tables])
     names = part_names(cuts.measures)
     marks = [name for name in table.column_names if name != PANE and name not in names.values()]
     panes: Ints = table.column(PANE).to_numpy()
