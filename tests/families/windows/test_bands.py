@@ -170,16 +170,18 @@ OTHER = Lane(Window(2, 1), (ROWS, Measure("max_float", Column("x", DOUBLE)), Mea
 
 
 def rows_in(r: Random, panes: range, cells: int) -> tuple[list[dict[str, Any]], CellRows]:
-    """Rows as Spark may leave them, and as they come out of the feed."""
+    """Rows as Spark may leave them, some of several, and as they come out of the feed."""
+    most = r.choice([1, 3])
     rows: list[dict[str, Any]] = [
         {"pane": r.choice(panes), "group": r.randint(0, 3), "cells": [r.randint(0, 9) for _ in range(cells)],
-         "y": r.randint(-9, 9), "x": r.choice([r.uniform(-9, 9), 1e15, math.nan]), "z": r.uniform(-9, 9)}
+         "y": r.randint(-9, 9), "x": r.choice([r.uniform(-9, 9), 1e15, math.nan]), "z": r.uniform(-9, 9),
+         "rows": r.randint(1, most)}
         for _ in range(r.randint(0, 60))
     ]  # fmt: skip
     rows.sort(key=lambda row: (row["pane"], row["group"], row["cells"][0]))
     x, y, z = ([row[name] for row in rows] for name in "xyz")
     ones, zeros = [1] * len(rows), [0] * len(rows)
-    ints: dict[str, Any] = {"rows": [ones], "sum_int": [zeros, y], "min_int": [y]}
+    ints: dict[str, Any] = {"rows": [[row["rows"] for row in rows]], "sum_int": [zeros, y], "min_int": [y]}
     floats: dict[str, Any] = {"moments": [ones, z, zeros], "max_float": [x]}
     ranks = np.array([row["cells"] for row in rows], np.int32).reshape(-1, cells).T.copy()
     return rows, CellRows(
@@ -238,11 +240,12 @@ def _check_fold(
     for place, own_rows in wanted.items():
         ints, floats = got[place]
         x, y, z = ([row[name] for row in own_rows] for name in "xyz")
+        count = sum(row["rows"] for row in own_rows)
         if place[0] == LANE:
-            assert ints == [len(y), 0, sum(y)]
+            assert ints == [count, 0, sum(y)]
             np.testing.assert_allclose(floats, [len(z), np.mean(z), np.var(z) * len(z)], rtol=1e-9, atol=1e-9)
         else:
-            assert ints == [len(y), min(y)]
+            assert ints == [count, min(y)]
             np.testing.assert_equal(floats, [np.max(x)])
 
 

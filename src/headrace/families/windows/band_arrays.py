@@ -79,7 +79,8 @@ class Written(NamedTuple):
 
 class Scratch(NamedTuple):
     """Room for one stretch: the held segment of each row, for each segment how many before it hold rows, where the rows
-    of each held one begin, the table, which rows lie in a band, and extremes as whole numbers."""
+    of each held one begin, the table; which rows lie in a band, extremes as whole numbers, and which columns have one
+    value only."""
 
     held: Ints
     before: Ints
@@ -88,6 +89,7 @@ class Scratch(NamedTuple):
     floats: Floats
     mask: Ints
     ordered: Ints
+    same: Ints
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

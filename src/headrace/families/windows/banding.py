@@ -96,7 +96,7 @@ class _Asked:
         ints, floats = np.empty((levels, ops.ints.size, held), np.int64), np.empty((levels, ops.floats.size, held))
         return Scratch(np.empty(longest, np.int64), np.empty(self._edges.size + 2, np.int64),
                        np.empty(held + 1, np.int64), ints, floats, np.empty(longest, np.int64),
-                       np.empty((ops.floats.size, longest), np.int64))  # fmt: skip
+                       np.empty((ops.floats.size, longest), np.int64), np.empty(ops.ints.size, np.int64))  # fmt: skip
 
     def place(self, stretches: int, given: Arrangement) -> tuple[Lanes, Written]:
         """Where the rows of each lane go: at most one for each band and stretch."""

@@ -40,6 +40,9 @@ def take_rows(
     int_at, int_columns, float_at, float_columns, spaces, base, int_base, float_base = lanes
     written, panes, spots, out_ints, out_floats = out
     cells, others_at, out_bits = rows.ranks.shape[0], bands.others_at, out_floats.view(np.int64)
+    ints, same = rows.ints, room.same
+    for c in range(ops.ints.size):
+        same[c] = is_same(ints[c, start:stop])
     order_floats(start, stop, ops.floats, rows.floats, room.ordered)
     for band in range(number.size):
         first = last = -1
@@ -62,7 +65,10 @@ def take_rows(
         to = int_base[lane] + row
         for k in range(int_at[lane], int_at[lane + 1]):
             c = int_columns[k]
-            out_ints[to] = fold_marked(ops.ints[c], rows.ints[c, own], marks)
+            if same[c]:
+                out_ints[to] = ints[c, start] * (found if ops.ints[c] == ADD else 1)
+            else:
+                out_ints[to] = fold_marked(ops.ints[c], ints[c, own], marks)
             to += space
         to = float_base[lane] + row
         for k in range(float_at[lane], float_at[lane + 1]):
@@ -101,6 +107,15 @@ def mark_within(
                 marks[n] = -np.int64(inside) & (marks[n] if c else -1)
                 count -= marks[n]
     return count
+
+
+@numba.njit(cache=True, nogil=True)
+def is_same(line: Ints) -> bool:
+    """Whether all values are: counts of single rows are, and the high halves of small sums."""
+    different = 0
+    for n in range(line.size):
+        different |= line[n] ^ line[0]
+    return different == 0
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
