@@ -124,7 +124,8 @@ def _measured(history: Sequence[Stats]) -> list[str]:
         f"  measured: round {stats['round_id']}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
         f"{seconds['total']:.3f} s ({stages}); unshared, at least {stats['unshared_s']:.1f} s; "
         f"rings of {stats.get('ring_bytes', 0) / 1e6:,.1f} MB, pane log of {stats.get('log_bytes', 0) / 1e6:,.1f} MB "
-        f"in {_many(stats.get('log_files', 0), 'file', 'files')}"
+        f"in {_many(stats.get('log_files', 0), 'file', 'files')}; "
+        f"this process took {stats.get('process_bytes', 0) / 1e6:,.1f} MB at most"
     ]
 
 

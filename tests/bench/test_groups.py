@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.bench import groups, month
+from headrace.bench import month
 from headrace.bench.groups import NEW_SHARE, Size, orders, queries
 from headrace.bench.report import benchmarks
 from headrace.config import Config
 from headrace.families.windows.plan import Share, share
+from headrace.runtime.statistics import peak_bytes
 from headrace.sql.bind import bind
 from headrace.values import BIGINT, DOUBLE, INT, TIMESTAMP, Field, Relation
 
@@ -37,9 +38,9 @@ def test_groups_come_and_go() -> None:
 
 
 def test_the_most_this_process_took_only_grows() -> None:
-    before = groups.peak_bytes()
+    before = peak_bytes()
     block = np.ones(50_000_000)
-    assert groups.peak_bytes() >= before > 10_000_000 and block.nbytes == 400_000_000
+    assert peak_bytes() >= before > 10_000_000 and block.nbytes == 400_000_000
 
 
 def test_a_month_of_three_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

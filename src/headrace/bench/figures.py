@@ -50,6 +50,8 @@ LINES = (
     Line("predicates", "wide_one_attribute_ratio", "the same, prices that range over all constants in every group",
          least=0.5),
     Line("predicates", "market_two_attributes_ratio", "2,000 different predicates on price and quantity", least=0.5),
+    Line("predicates", "wide_two_attributes_ratio", "the same, prices that range over all constants in every group",
+         least=0.5),
     Line("sketches", "headrace_rows_s", "200 queries of distinct counts and percentiles, rows/s"),
     Line("sketches", "spark_rows_s", "plain Spark running one of them"),
     Line("groups", "stated_mb", "1,000,000 groups that come and go × 50 windows: memory stated", unit=" MB"),

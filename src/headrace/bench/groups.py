@@ -11,7 +11,6 @@ Part two, without Spark (`month.py`): what the pane log keeps of a month.
 from __future__ import annotations
 
 import os
-import resource
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from headrace.bench.windows import wait_for_rounds
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.runtime.session import make_session
+from headrace.runtime.statistics import peak_bytes
 from headrace.values import US_PER_S
 
 if TYPE_CHECKING:
@@ -121,11 +121,6 @@ def drain(spark: SparkSession, folder: Path, size: Size, tell: Tell) -> Sequence
         rounds = wait_for_rounds(engine, size.files, "orders")
         engine.stop()
     return rounds
-
-
-def peak_bytes() -> int:
-    """The most memory this process ever had resident."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def figures_of(size: Size, rounds: Sequence[RoundStats], before: int) -> list[Figure]:

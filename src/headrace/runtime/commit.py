@@ -15,7 +15,7 @@ from headrace.runtime.family import Outcome, Round
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import FileMark, Ledger, Manifest, mark_of
 from headrace.runtime.sparklogs import Input, SparkLogs
-from headrace.runtime.statistics import RoundStats, Stopwatch
+from headrace.runtime.statistics import RoundStats, Stopwatch, peak_bytes
 
 Stat = tuple[str, int, int]
 
@@ -106,6 +106,7 @@ class Commits:
             self._stream, round.id, census.rows, census.late, census.no_time, census.bad, taken.queries,
             outcome.answers, round.watermark_us, watch.total(), outcome.unshared_s, outcome.selectivity,
             outcome.groupings, outcome.ring_bytes, outcome.log_bytes, outcome.log_files, outcome.load,
+            peak_bytes(),
         )
 
     def _sweep(self, newest: Manifest) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -48,7 +50,8 @@ class RoundStats:
     `seconds` by stage: plan, spark, plain, wait (for the round before), roll, answer, write, commit; their `total`;
     and beside it `trigger`, what Spark took to call for this round after the one before had been read, and `cycle`,
     from commit to commit, which is less than the total where rounds overlap.  `groupings` of the shared aggregate;
-    `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane log's, on disk."""
+    `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane log's, on disk; `process_bytes`
+    the most memory this process has had, Spark's JVM not counted."""
 
     stream: str
     round_id: int
@@ -67,11 +70,18 @@ class RoundStats:
     log_bytes: int = 0
     log_files: int = 0
     load: Load = NO_LOAD
+    process_bytes: int = 0
 
     @property
     def cycle_s(self) -> float:
         """From the end of the round before to the end of this one."""
         return self.seconds["cycle"]
+
+
+def peak_bytes() -> int:
+    """The most memory this process ever had resident."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 class Stopwatch:
