@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import crowd, plan
+from headrace.families.windows import plan
 from headrace.families.windows.explain import seating_of
 from tests.engine import test_oracle as oracle
 from tests.engine.race import Race, row, rows_of
@@ -152,18 +152,16 @@ def test_rows_are_told_apart_only_where_asked(spark: SparkSession, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("crowd_of_six")
-def test_crowds_on_several_attributes_are_told_by_cells(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Too many cells for rings: predicates are told when rows are rolled up, by the cells Spark placed them in."""
-    monkeypatch.setattr(crowd, "PRODUCT_MAX", 1)
+@pytest.mark.parametrize("what", ["sum(x) AS t", "median(n) AS t"], ids=["as bands", "told"])
+def test_crowds_on_several_attributes(spark: SparkSession, tmp_path: Path, what: str) -> None:
+    """As bands of several cells; over sketches, told when rows are rolled up by the cells Spark placed them in."""
     race = Race(spark, tmp_path, late_s=3)
     r = Random(6)
-    names = race.eng.add_many(crossed(r, 12, 0))
+    names = race.eng.add_many(crossed(r, what, 12, 0))
     race.feed(rows_at(0, 30), rows_at(30, 40))
     race.eng.run()
     assert re.search(r"\d+ cells of `x`.* \d+ cells of `n`", race.eng.explain())
-    later = race.eng.add_many(crossed(r, 6, 12))
+    later = race.eng.add_many(crossed(r, what, 6, 12))
     race.open()
     race.feed(rows_at(70, 30))
     race.eng.run()
@@ -176,7 +174,7 @@ def test_crowds_on_several_attributes_are_told_by_cells(
     assert sum(bool(race.answers(name)) for name in (*names[9:], *later)) >= 6
 
 
-def crossed(r: Random, count: int, first: int) -> dict[str, str]:
+def crossed(r: Random, what: str, count: int, first: int) -> dict[str, str]:
     """Predicates on two attributes, some with a third that is no band, or a key."""
     rests = ["", " AND k = 'a'", " AND k <> 'b'", " AND big % 2 = 0"]
     found: dict[str, str] = {}
@@ -184,6 +182,6 @@ def crossed(r: Random, count: int, first: int) -> dict[str, str]:
         op, limit = r.choice(["<=", ">", "<>"]), r.choice([i % 7, i % 7 + 0.5])
         where = f"x > {r.randint(0, 40) / 16} AND n {op} {limit}{rests[i % 4]}"
         keys = ("k, ", "", "k, n, ")[i % 3]
-        found[f"c{i}"] = f"SELECT {keys}count(*) AS c, sum(x) AS t, window.end AS we FROM s WHERE {where} " \
+        found[f"c{i}"] = f"SELECT {keys}count(*) AS c, {what}, window.end AS we FROM s WHERE {where} " \
                          f"GROUP BY {keys}window(ts, '20 seconds', '10 seconds')"
     return found

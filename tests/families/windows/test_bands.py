@@ -14,17 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from headrace.families.windows.banding import CellOrder, bands_of, fold_bands
+from headrace.families.windows import banding as module
+from headrace.families.windows.banding import Banding, answers_of, shapes_of
 from headrace.families.windows.bands import LEAST, MOST, NO_BANDS, Band, double_key, double_of, split
-from headrace.families.windows.cells import attribute_sql, cell, declare_sql, drop_sql, lower_edges, rank_sql
-from headrace.families.windows.groups import Groups
-from headrace.families.windows.ring import Ring
+from headrace.families.windows.cells import attribute_sql, cell, declare_sql, drop_sql, rank_sql, ranks_of
+from headrace.families.windows.feed import CellRows, SlotRows
+from headrace.families.windows.measures import ROWS, Measure, arrange
+from headrace.families.windows.plan import Lane
+from headrace.families.windows.ring import Answers
+from headrace.families.windows.spots import LaneSpots, Spots, Taken
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
 from headrace.sql.schema import parse_schema
 from headrace.sql.tree import Column, Expr
-from headrace.values import BIGINT, INT, Relation
-from tests.families.windows.test_ring import LAYOUT, Row, Shape, add_rows, check, expected, windows_of
+from headrace.values import DOUBLE, INT, Relation, Window
 
 DDL = "x DOUBLE, n INT, big BIGINT, day DATE, at TIMESTAMP, k STRING, f FLOAT, ts TIMESTAMP"
 RELATION = Relation("s", "parquet:s", parse_schema(DDL), time="ts")
@@ -103,7 +106,7 @@ def test_bands_are_what_spark_selects(frames: SparkSession) -> None:
         placed = frames.sql(f"SELECT {rank} AS r, * FROM (SELECT {attribute_sql(key)} AS v, {verdicts} FROM v_{name})")
         table = placed.toArrow()
         frames.sql(drop_sql(key, keys))
-        cells = lower_edges(keys, table.column("r").combine_chunks()).to_pylist()
+        cells = [None if rank is None else [LEAST, *keys][rank] for rank in table.column("r").to_pylist()]
         for i, (text, band) in enumerate(mine.items()):
             got = [c is not None and c in band for c in cells]
             assert got == table.column(f"p{i}").to_pylist(), text
@@ -161,46 +164,125 @@ def test_band_algebra(a: Band, b: Band) -> None:
         assert all(t - f > 1 for f, t in gaps)
 
 
-Cells = tuple[int, ...]
-"""The cells of a row; 0 is that of a null."""
+EDGES = tuple(range(1, 10))
+LANE = Lane(Window(1, 1), (ROWS, Measure("sum_int", Column("y", INT)), Measure("moments", Column("z", DOUBLE))))
+OTHER = Lane(Window(2, 1), (ROWS, Measure("max_float", Column("x", DOUBLE)), Measure("min_int", Column("y", INT))))
 
 
-def numbered(rows: list[Row], cells: dict[Row, Cells], r: Random) -> tuple[list[Row], CellOrder]:
-    """Rows by pair of group and cells, numbered in chance order."""
-    column = Column("g", INT)
-    keys = tuple(cell(Column(name, INT)) for name in "ab"[: len(cells[rows[0]])])
-    pairs, groups = Groups((column, *keys)), Groups((column,))
-    wanted = list({(row.group, *cells[row]) for row in rows})
-    r.shuffle(wanted)
-    columns = [pa.array([w[0] for w in wanted], pa.int32())]
-    columns += [pa.array([w[i + 1] or None for w in wanted], pa.int64()) for i in range(len(keys))]
-    pairs.encode(columns, len(wanted))
-    number = {pair: i for i, pair in enumerate(wanted)}
-    paired = [Row(row.pane, number[row.group, *cells[row]], row.y, row.x) for row in rows]
-    return paired, CellOrder(pairs, groups, keys)
+def rows_in(r: Random, panes: range, cells: int) -> tuple[list[dict[str, Any]], CellRows]:
+    """Rows as Spark may leave them, some of several, and as they come out of the feed."""
+    most = r.choice([1, 3])
+    rows: list[dict[str, Any]] = [
+        {"pane": r.choice(panes), "group": r.randint(0, 3), "cells": [r.randint(0, 9) for _ in range(cells)],
+         "y": r.randint(-9, 9), "x": r.choice([r.uniform(-9, 9), 1e15, math.nan]), "z": r.uniform(-9, 9),
+         "rows": r.randint(1, most)}
+        for _ in range(r.randint(0, 60))
+    ]  # fmt: skip
+    rows.sort(key=lambda row: (row["pane"], row["group"], row["cells"][0]))
+    x, y, z = ([row[name] for row in rows] for name in "xyz")
+    ones, zeros = [1] * len(rows), [0] * len(rows)
+    ints: dict[str, Any] = {"rows": [[row["rows"] for row in rows]], "sum_int": [zeros, y], "min_int": [y]}
+    floats: dict[str, Any] = {"moments": [ones, z, zeros], "max_float": [x]}
+    ranks = np.array([row["cells"] for row in rows], np.int32).reshape(-1, cells).T.copy()
+    return rows, CellRows(
+        np.array([row["pane"] for row in rows], np.int64), np.array([row["group"] for row in rows], np.int32),
+        ranks, (EDGES,) * cells,
+        np.array([line for m in GIVEN.ints for line in ints.get(m.kind, ())], np.int64),
+        np.array([line for m in GIVEN.ints for line in floats.get(m.kind, ())], np.float64),
+    )  # fmt: skip
+
+
+GIVEN = arrange((*OTHER.measures, *LANE.measures))
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.integers(0, 2**32 - 1))
-def test_fold_is_that_of_the_rows(seed: int) -> None:
+def test_every_band_gets_its_rows_of_every_group(seed: int) -> None:
+    """Bands come and go between rounds; a spot keeps its number, and what is written to it is what a page of Python
+    makes of the rows."""
     r = Random(seed)
-    rows = [Row(r.randint(0, 9), r.randint(0, 3), r.randint(0, 40), r.choice([r.uniform(-9, 9), 1e15, math.nan]))
-            for _ in range(r.randint(1, 80))]  # fmt: skip
-    cells = {row: (row.y % 7, row.y * 5 % 4)[: 1 + seed % 2] for row in rows}
-    shapes = [Shape(r.randint(1, 5), r.randint(1, 4), r.randint(0, 3), -100) for _ in range(r.randint(1, 3))]
-    asked = [[tuple(_draw_band(r) for _ in cells[rows[0]]) for _ in range(r.randint(1, 6))] for _ in shapes]
-    ring = Ring(LAYOUT, 5, 0)
-    paired, order = numbered(rows, cells, r)
-    add_rows(ring, [row for row in paired if row.pane <= 4])
-    add_rows(ring, [row for row in paired if row.pane > 4])
-    answers = ring.close(9, windows_of(shapes))
-    got = fold_bands(answers, LAYOUT, bands_of(asked), order.numbered())
-    number = {g: i for i, g in enumerate(order.groups.arrays([pa.int32()])[0].to_pylist())}
-    wanted = []
-    for i, (shape, own) in enumerate((s, own) for s, some in zip(shapes, asked, strict=True) for own in some):
-        inside = [row for row in rows if all(c and c in b for c, b in zip(cells[row], own, strict=True))]
-        wanted += sorted((i, end, number[group], its) for _, end, group, its in expected(inside, [shape], 0, 9))
-    check(got, wanted)
+    cells = r.choice([1, 1, 2, 3])
+    spots = Spots()
+    banding = Banding(spots)
+    asked: list[tuple[Lane, Taken]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "ROWS_MAX", r.choice([1, 7, 1 << 20]))
+        for turn in range(4):
+            for _ in range(r.randint(1, 80 if turn == 1 else 4)):
+                asked.append((r.choice([LANE, OTHER]), tuple(_draw_band(r) for _ in range(cells))))
+                spots.join(*asked[-1], 0)
+            if turn and r.random() < 0.7:
+                spots.leave(*asked.pop(r.randrange(len(asked))))
+            rows, given = rows_in(r, range(turn * 2, turn * 2 + 3), cells)
+            _check_fold(rows, list(banding.fold(given, GIVEN)), spots, asked)
+            if r.random() < 0.4:
+                _renumber(r, spots)
+
+
+def _check_fold(
+    rows: list[dict[str, Any]], folded: list[tuple[Lane, Any, SlotRows]], spots: Spots, asked: list[tuple[Lane, Taken]]
+) -> None:
+    got: dict[tuple[Lane, int, int, int], tuple[list[int], list[float]]] = {}
+    for lane, arrangement, own in folded:
+        assert arrangement == arrange(lane.measures) and np.all(np.diff(own.pane_us) >= 0)
+        for i, spot in enumerate(own.groups.tolist()):
+            held = spots.lanes[lane]
+            place = (lane, int(held.band[spot]), int(held.group[spot]), int(own.pane_us[i]))
+            assert place not in got
+            got[place] = own.ints[:, i].tolist(), own.floats[:, i].tolist()
+    wanted: dict[tuple[Lane, int, int, int], list[dict[str, Any]]] = {}
+    for lane, taken in set(asked):
+        for row in rows:
+            inside = all(_placed(c) in band for c, band in zip(row["cells"], taken, strict=True))
+            if inside:
+                wanted.setdefault((lane, spots.lanes[lane].bands[taken], row["group"], row["pane"]), []).append(row)
+    assert got.keys() == wanted.keys()
+    for place, own_rows in wanted.items():
+        ints, floats = got[place]
+        x, y, z = ([row[name] for row in own_rows] for name in "xyz")
+        count = sum(row["rows"] for row in own_rows)
+        if place[0] == LANE:
+            assert ints == [count, 0, sum(y)]
+            np.testing.assert_allclose(floats, [len(z), np.mean(z), np.var(z) * len(z)], rtol=1e-9, atol=1e-9)
+        else:
+            assert ints == [count, min(y)]
+            np.testing.assert_equal(floats, [np.max(x)])
+
+
+def _placed(rank: int) -> int:
+    """A key in the cell of this rank."""
+    return LEAST if rank == 0 else EDGES[rank - 1]
+
+
+def _renumber(r: Random, spots: Spots) -> None:
+    """Idle spots go, then groups get other numbers: those that stay are still found."""
+    for key, lane in spots.lanes.items():
+        kept = np.flatnonzero([r.random() < 0.7 for _ in range(lane.band.size)])
+        spots.keep(key, kept)
+    order = np.array(r.sample(range(4), 4))
+    spots.regroup(order)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32 - 1))
+def test_answers_of_spots_are_answers_of_shapes(seed: int) -> None:
+    r = Random(seed)
+    lane = LaneSpots(np.array([r.randint(-1, 4) for _ in range(9)], np.int32), np.arange(9, dtype=np.int32) * 2)
+    taken = [_draw_band(r) for _ in range(5)]
+    lane.bands = {(band,): i for i, band in enumerate(dict.fromkeys(taken))}
+    shapes = [((r.choice(taken),), r.randint(0, 6)) for _ in range(r.randint(1, 6))]
+    found = [(end, spot) for end in range(7) for spot in range(9) if r.random() < 0.6]
+    ends, group = np.array([e for e, _ in found], np.int64), np.array([s for _, s in found], np.int32)
+    answers = Answers(np.zeros(ends.size, np.int32), ends, group, ends[None, :] * 100 + group, np.empty((0, ends.size)),
+                      np.array([0, ends.size]))  # fmt: skip
+    got = answers_of(answers, lane, shapes_of([t for t, _ in shapes], np.array([f for _, f in shapes]), lane))
+    wanted = [
+        (i, end, spot * 2, end * 100 + spot) for i, (own, first) in enumerate(shapes) for end, spot in found
+        if lane.band[spot] == lane.bands[own] and end >= first
+    ]  # fmt: skip
+    columns = (got.shape, got.end, got.group, got.ints[0])
+    assert list(zip(*(c.tolist() for c in columns), strict=True)) == wanted
+    assert got.offsets.tolist() == [sum(w[0] < i for w in wanted) for i in range(len(shapes) + 1)]
 
 
 def _draw_band(r: Random) -> Band:
@@ -212,16 +294,14 @@ def _draw_band(r: Random) -> Band:
     return sum_of([Band((i,)) for i in intervals])
 
 
-def test_order_grows_with_pairs() -> None:
-    column, key = Column("g", INT), cell(Column("x", BIGINT))
-    pairs, groups = Groups((column, key)), Groups((column,))
-    order = CellOrder(pairs, groups, (key,))
-    r = Random(5)
-    for _ in range(20):
-        g, c = [r.randint(0, 9) for _ in range(30)], [r.choice([None, r.randint(-50, 50)]) for _ in range(30)]
-        pairs.encode([pa.array(g, pa.int32()), pa.array(c, pa.int64())], 30)
-        found = order.numbered()
-        group, cells = pairs.into(groups), pairs.values_from(key, 0).to_pylist()
-        ranked = [int(i) for i in np.argsort(found.rank, kind="stable") if found.rank[i] >= 0]
-        assert ranked == sorted(ranked, key=lambda i: (group[i], cells[i]))
-        assert len(ranked) == sum(c is not None for c in cells)
+def test_rows_that_are_sent_are_placed_as_spark_places_them(frames: SparkSession) -> None:
+    for name, text in {"x": "x IN (-2.5, 0, 0.1, 2.5, 1e308) OR x > 1e308", "n": "n IN (-7, 0, 101)",
+                       "big": "big IN (-1, 9007199254740992)", "day": "day > DATE '1970-01-01'",
+                       "at": "at <= '2020-01-01 10:00:00'"}.items():  # fmt: skip
+        ((attribute, band),) = split(where_of(text)).bands
+        key, edges = cell(attribute), tuple(sorted(band.edges()))
+        frames.sql(declare_sql(key, edges))
+        values = f"(SELECT {attribute_sql(key)} AS v FROM v_{name})"
+        got = frames.sql(f"SELECT v, {rank_sql(key, edges, 'v')} AS r FROM {values}").toArrow()
+        frames.sql(drop_sql(key, edges))
+        assert ranks_of(key, edges, got.column("v")).to_pylist() == got.column("r").to_pylist()

@@ -248,8 +248,8 @@ class _RingTable:
         codes: list[Ints] = []
         size = 0
         for ring in self._closed:
-            slot, groups = ring.seat.plan.slot.base, ring.answers.group
-            numbered = self._keys.of_answers(ring.seat.plan.slot)
+            slot, groups = ring.seat.plan.slot, ring.answers.group
+            numbered = self._keys.of_slot(slot)
             if key.index >= len(slot.keys) or slot.keys[key.index].type != key.type:
                 codes.append(np.zeros(groups.size, np.int64))
                 continue

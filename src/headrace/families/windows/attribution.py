@@ -131,7 +131,7 @@ class _Asks:
     def _slot(self, slot: Slot) -> list[Ask]:
         cut = self._cuts.find(slot)
         found = [("branch", self._branches[cut, slot.where], 1.0)]
-        asked = list(slot.base.keys)
+        asked = list(slot.keys)
         if slot.where is not None and cut is not None:
             if (cut, slot.where) in self._predicates:
                 found.append(("predicate", self._predicates[cut, slot.where], 1.0))

@@ -1,20 +1,32 @@
-"""Folding cells into bands, compiled.
+"""Folding the rows of cells into bands, compiled.
 
-Rows of one window, one for each group and cell that holds something, come in order of both.  The edges of the bands
-that are asked of the window cut the cells of a group into *segments*, which are folded first.  Segments are made a
-*disjoint sparse table*: on level l, runs of 2^(l+1) of them are folded from their middle outwards, so segments i … j
-are one join of two entries, on the level of the highest bit in which i and j differ.  Totals are joined, never
-subtracted, as everywhere.
+Rows of a round come by pane, group and first cell; rows of one pane and group are a *stretch*.  The edges of the bands
+that are asked for cut the first cell into *segments*.  Of a stretch, the segments that hold rows are folded first, then
+made a *disjoint sparse table*: on level l, runs of 2^(l+1) of them are folded from their middle outwards, so segments
+i … j are one join of two entries, on the level of the highest bit in which i and j differ.  Totals are joined, never
+subtracted, as everywhere.  Bands of more cells than one are for `mark_kernels.py`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
-import numpy as np
 from numpy.typing import NDArray
 
+from headrace.families.windows.band_arrays import (
+    Bands,
+    Floats,
+    Ints,
+    Ints32,
+    Lanes,
+    Numbers,
+    Scratch,
+    Stretches,
+    Written,
+    spot_of,
+)  # fmt: skip
+from headrace.families.windows.mark_kernels import take_rows
 from headrace.families.windows.ring_kernels import (
     ADD,
     MIN,
@@ -26,205 +38,102 @@ from headrace.families.windows.ring_kernels import (
     min_nan_last,
 )  # fmt: skip
 
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
-Floats = NDArray[np.float64]
 Values = NDArray[Any]
 
 
-class Others(NamedTuple):
-    """Bands of the cells after the first, those of one query together: intervals `at[band]` … `at[band + 1]`."""
-
-    at: Ints
-    first: Ints
-    last: Ints
-
-
-class Bands(NamedTuple):
-    """Bands of a window shape are `of[shape]` … `of[shape + 1]`; intervals of a band `at[band]` … `at[band + 1]`.
-
-    They are of the first cell.  An interval is of the segments `first` … `last` of its shape; segment n is what has n
-    of the edges `cuts[shape]` … `cuts[shape + 1]` at or below it."""
-
-    of: Ints
-    at: Ints
-    first: Ints
-    last: Ints
-    cuts: Ints
-    edges: Ints
-    others: Others
-
-
-class Pairs(NamedTuple):
-    """Pairs of group and cell by number; `rank` is a pair's place in the order of both, -1 for cells of nulls.
-
-    With several cells `[cell, pair]`, the order is that of the first."""
-
-    rank: Ints
-    group: Ints32
-    cells: Ints
-
-
-class Scratch(NamedTuple):
-    """Room for one group: the segment of each row, for each segment how many before it hold rows, and the table."""
-
-    segment: Ints
-    before: Ints
-    ints: Ints
-    floats: Floats
-
-
 @numba.njit(cache=True, nogil=True)
-def merge_orders(left: Ints, right: Ints, group: Ints32, cell: Ints, out: Ints) -> None:
-    """Two lists of pairs, each by group and cell, as one."""
-    i = j = 0
-    for n in range(out.size):
-        if j == right.size:
-            takes_left = True
-        elif i == left.size:
-            takes_left = False
+def fold_stretches(
+    first: int, last: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
+    out: Written,
+) -> None:  # fmt: skip
+    """Write one row for each of the stretches first … last - 1 and each band that has rows of it."""
+    for s in range(first, last):
+        start, stop = rows.starts[s], rows.starts[s + 1]
+        held = cut_stretch(start, stop, rows.segment, room)
+        if rows.ranks.shape[0]:
+            take_rows(start, stop, rows, ops, bands, lanes, numbers, room, out)
         else:
-            a, b = left[i], right[j]
-            takes_left = group[a] < group[b] or (group[a] == group[b] and cell[a] < cell[b])
-        if takes_left:
-            out[n] = left[i]
-            i += 1
-        else:
-            out[n] = right[j]
-            j += 1
+            fold_ints(start, stop, room.held, held, ops.ints, rows.ints, room.ints)
+            fold_floats(start, stop, room.held, held, ops.floats, rows.floats, room.floats)
+            take_segments(rows.pane[start], rows.group[start], ops, bands, lanes, numbers, room, out)
 
 
 @numba.njit(cache=True, nogil=True)
-def sort_rows(start: int, stop: int, numbers: Ints32, pairs: Pairs, spots: Ints, out: Ints) -> int:
-    """Rows start … stop of one window in the order of their pairs, without those of nulls; how many they are.
-
-    `spots` has a zero for each pair, and is left so."""
-    low, high = spots.size, -1
-    for row in range(start, stop):
-        rank = pairs.rank[numbers[row]]
-        if rank >= 0:
-            spots[rank] = row + 1
-            low, high = min(low, rank), max(high, rank)
-    found = 0
-    for rank in range(low, high + 1):
-        if spots[rank]:
-            out[found] = spots[rank] - 1
-            spots[rank] = 0
-            found += 1
-    return found
-
-
-@numba.njit(cache=True, nogil=True)
-def cut_group(start: int, rows: Ints, numbers: Ints32, pairs: Pairs, edges: Ints, room: Scratch) -> int:
-    """Place the rows of the group that begins at `start` in the segments that hold any; where its rows end."""
-    group = pairs.group[numbers[rows[start]]]
-    stop, segment, held = start, 0, -1
+def cut_stretch(start: int, stop: int, segments: Ints32, room: Scratch) -> int:
+    """Place the rows in the segments that hold any; how many those are."""
+    segment, held = 0, -1
     room.before[0] = 0
-    while stop < rows.size and pairs.group[numbers[rows[stop]]] == group:
-        cell = pairs.cells[0, numbers[rows[stop]]]
-        is_new = stop == start
-        while segment < edges.size and edges[segment] <= cell:
+    for row in range(start, stop):
+        is_new = row == start
+        while segment < segments[row]:
             segment += 1
             room.before[segment] = held + 1
             is_new = True
-        held += is_new
-        room.segment[stop - start] = held
-        stop += 1
-    for rest in range(segment + 1, edges.size + 2):
+        if is_new:
+            held += 1
+            room.row[held] = row
+        room.held[row - start] = held
+    for rest in range(segment + 1, room.before.size):
         room.before[rest] = held + 1
-    return stop
+    room.row[held + 1] = stop
+    return held + 1
+
+
+# What follows runs for each band and group: calls that pass many arrays would cost more than the work.
 
 
 @numba.njit(cache=True, nogil=True)
-def count_bands(rows: Ints, numbers: Ints32, pairs: Pairs, shape: int, bands: Bands, room: Scratch,
-                counts: Ints) -> None:  # fmt: skip
-    """Add to `counts` how many groups of one window each band of the shape has rows of."""
-    edges = bands.edges[bands.cuts[shape] : bands.cuts[shape + 1]]
-    start = 0
-    while start < rows.size:
-        stop = cut_group(start, rows, numbers, pairs, edges, room)
-        for band in range(bands.of[shape], bands.of[shape + 1]):
-            for i in range(bands.at[band], bands.at[band + 1]):
-                low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1]
-                if low < high and (
-                    pairs.cells.shape[0] == 1
-                    or next_within(band, start, start, stop, low, high, rows, numbers, pairs, bands, room) < stop
-                ):
-                    counts[band] += 1
-                    break
-        start = stop
-
-
-@numba.njit(cache=True, nogil=True)
-def next_within(
-    band: int, start: int, row: int, stop: int, low: int, high: int, rows: Ints, numbers: Ints32, pairs: Pairs,
-    bands: Bands, room: Scratch,
-) -> int:  # fmt: skip
-    """Of the group's rows start … stop, from `row` on, the first in the segments low … high - 1 whose other cells lie
-    in the query's bands."""
-    while row < stop and room.segment[row - start] < high:
-        if room.segment[row - start] >= low and is_within(band, numbers[rows[row]], pairs, bands):
-            return row
-        row += 1
-    return stop
-
-
-@numba.njit(cache=True, nogil=True)
-def is_within(band: int, pair: int, pairs: Pairs, bands: Bands) -> bool:
-    """Whether the cells after the first lie in the query's bands of them."""
-    others = pairs.cells.shape[0] - 1
-    for c in range(others):
-        own = band * others + c
-        found = False
-        for i in range(bands.others.at[own], bands.others.at[own + 1]):
-            found |= bands.others.first[i] <= pairs.cells[c + 1, pair] <= bands.others.last[i]
-        if not found:
-            return False
-    return True
-
-
-@numba.njit(cache=True, nogil=True)
-def write_bands(
-    rows: Ints, end: int, numbers: Ints32, pairs: Pairs, shape: int, bands: Bands, ops: Ops, source: Columns,
-    room: Scratch, cursor: Ints, ends: Ints, out: Columns,
+def take_segments(
+    pane: int, group: int, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch, out: Written
 ) -> None:  # fmt: skip
-    """Write one answer for each group of one window and each band of the shape that has rows of it."""
-    edges = bands.edges[bands.cuts[shape] : bands.cuts[shape + 1]]
-    start = 0
-    while start < rows.size:
-        stop = cut_group(start, rows, numbers, pairs, edges, room)
-        is_table = pairs.cells.shape[0] == 1
-        if is_table:
-            held = room.segment[stop - start - 1] + 1
-            fold_ints(rows[start:stop], room.segment, held, ops.ints, source.ints, room.ints)
-            fold_floats(rows[start:stop], room.segment, held, ops.floats, source.floats, room.floats)
-        for band in range(bands.of[shape], bands.of[shape + 1]):
-            at = cursor[band]
-            is_empty = True
-            for i in range(bands.at[band], bands.at[band + 1]):
-                low, high = room.before[bands.first[i]], room.before[bands.last[i] + 1] - 1
-                if low <= high and is_table:
-                    take_ints(low, high, is_empty, ops.ints, room.ints, at, out.ints)
-                    take_floats(low, high, is_empty, ops.floats, room.floats, at, out.floats)
-                    is_empty = False
-                elif low <= high:
-                    row = start
-                    while row < stop:
-                        row = next_within(band, start, row, stop, low, high + 1, rows, numbers, pairs, bands, room)
-                        if row < stop:
-                            take_row(rows[row], is_empty, ops, source, at, out)
-                            is_empty = False
-                            row += 1
-            if not is_empty:
-                out.group[at] = pairs.group[numbers[rows[start]]]
-                ends[at] = end
-                cursor[band] += 1
-        start = stop
+    """Every band of a stretch, out of its table."""
+    before, ints, floats = room.before, room.ints, room.floats
+    at, firsts, lasts, lane_of, number = bands.at, bands.first, bands.last, bands.lane, bands.number
+    page, pool, following, fresh, used = numbers
+    int_at, int_columns, float_at, float_columns, spaces, base, int_base, float_base = lanes
+    written, panes, spots, out_ints, out_floats = out
+    for band in range(number.size):
+        row = -1
+        for i in range(at[band], at[band + 1]):
+            low, high = before[firsts[i]], before[lasts[i] + 1] - 1
+            if low > high:
+                continue
+            lane, is_first = lane_of[band], row < 0
+            if is_first:
+                row = written[lane]
+                written[lane] = row + 1
+                panes[base[lane] + row] = pane
+                spots[base[lane] + row] = spot_of(lane, number[band], group, page, pool, following, fresh, used)
+            level, space = split_level(low, high), spaces[lane]
+            to = int_base[lane] + row
+            for k in range(int_at[lane], int_at[lane + 1]):
+                c = int_columns[k]
+                x = ints[level, c, low] if low == high else join(ops.ints[c], ints[level, c, low], ints[level, c, high])
+                out_ints[to] = x if is_first else join(ops.ints[c], out_ints[to], x)
+                to += space
+            to = float_base[lane] + row
+            for k in range(float_at[lane], float_at[lane + 1]):
+                c = float_columns[k]
+                op, line = ops.floats[c], floats[level, c]
+                if op == MOMENTS_N:
+                    means, squares = floats[level, c + 1], floats[level, c + 2]
+                    n, mean, m2 = line[low], means[low], squares[low]
+                    if low != high:
+                        n, mean, m2 = join_moments(n, mean, m2, line[high], means[high], squares[high])
+                    if not is_first:
+                        n, mean, m2 = join_moments(
+                            out_floats[to], out_floats[to + space], out_floats[to + 2 * space], n, mean, m2
+                        )
+                    out_floats[to], out_floats[to + space], out_floats[to + 2 * space] = n, mean, m2
+                elif op < MOMENTS_N:
+                    y = line[low] if low == high else join(op, line[low], line[high])
+                    out_floats[to] = y if is_first else join(op, out_floats[to], y)
+                to += space
 
 
 @numba.njit(cache=True, nogil=True)
 def split_level(low: int, high: int) -> int:
-    """The highest bit in which low < high differ."""
+    """The highest bit in which low ≤ high differ; 0 if they do not."""
     level = 0
     while (low ^ high) >> (level + 1):
         level += 1
@@ -240,28 +149,28 @@ def join(op: int, x: Any, y: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_ints(rows: Ints, segment: Ints, held: int, ops: Ints, source: Ints, table: Ints) -> None:
+def fold_ints(start: int, stop: int, place: Ints, held: int, ops: Ints, source: Ints, table: Ints) -> None:
     """Fold rows into segments, and those into the table."""
     for c in range(ops.size):
-        fold_column(rows, segment, held, ops[c], source[c], table[:, c])
+        fold_column(start, stop, place, held, ops[c], source[c], table[:, c])
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_floats(rows: Ints, segment: Ints, held: int, ops: Ints, source: Floats, table: Floats) -> None:
+def fold_floats(start: int, stop: int, place: Ints, held: int, ops: Ints, source: Floats, table: Floats) -> None:
     for c in range(ops.size):
         if ops[c] == MOMENTS_N:
-            fold_moments(rows, segment, held, c, source, table)
+            fold_moments(start, stop, place, held, c, source, table)
         elif ops[c] < MOMENTS_N:
-            fold_column(rows, segment, held, ops[c], source[c], table[:, c])
+            fold_column(start, stop, place, held, ops[c], source[c], table[:, c])
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_column(rows: Ints, segment: Ints, held: int, op: int, source: Values, table: Values) -> None:
+def fold_column(start: int, stop: int, place: Ints, held: int, op: int, source: Values, table: Values) -> None:
     """One column of either kind."""
     own = table[0]
     last = -1
-    for i in range(rows.size):
-        s, x = segment[i], source[rows[i]]
+    for row in range(start, stop):
+        s, x = place[row - start], source[row]
         own[s] = x if s != last else join(op, own[s], x)
         last = s
     level = 1
@@ -282,12 +191,12 @@ def fold_column(rows: Ints, segment: Ints, held: int, op: int, source: Values, t
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_moments(rows: Ints, segment: Ints, held: int, c: int, source: Floats, table: Floats) -> None:
+def fold_moments(start: int, stop: int, place: Ints, held: int, c: int, source: Floats, table: Floats) -> None:
     """Columns c … c + 2."""
     own = table[0]
     last = -1
-    for i in range(rows.size):
-        s, row = segment[i], rows[i]
+    for row in range(start, stop):
+        s = place[row - start]
         n, mean, m2 = source[c, row], source[c + 1, row], source[c + 2, row]
         if s == last:
             n, mean, m2 = join_moments(own[c, s], own[c + 1, s], own[c + 2, s], n, mean, m2)
@@ -311,46 +220,41 @@ def fold_moments(rows: Ints, segment: Ints, held: int, c: int, source: Floats, t
         level += 1
 
 
-@numba.njit(cache=True, nogil=True)
-def take_row(row: int, is_first: bool, ops: Ops, source: Columns, at: int, out: Columns) -> None:
-    """One row, joined to what is there unless it is the first."""
-    for c in range(ops.ints.size):
-        x = source.ints[c, row]
-        out.ints[c, at] = x if is_first else join(ops.ints[c], out.ints[c, at], x)
-    for c in range(ops.floats.size):
-        if is_first:
-            out.floats[c, at] = source.floats[c, row]
-        elif ops.floats[c] == MOMENTS_N:
-            own, to = source.floats, out.floats
-            to[c, at], to[c + 1, at], to[c + 2, at] = join_moments(
-                to[c, at], to[c + 1, at], to[c + 2, at], own[c, row], own[c + 1, row], own[c + 2, row]
-            )
-        elif ops.floats[c] < MOMENTS_N:
-            out.floats[c, at] = join(ops.floats[c], out.floats[c, at], source.floats[c, row])
+
+# -- answers ----------------------------------------------------------------------------------------
 
 
 @numba.njit(cache=True, nogil=True)
-def take_ints(low: int, high: int, is_first: bool, ops: Ints, table: Ints, at: int, out: Ints) -> None:
-    """Segments low … high, joined to what is there unless they are the first."""
-    level = 0 if low == high else split_level(low, high)
-    for c in range(ops.size):
-        line = table[level, c]
-        found = line[low] if low == high else join(ops[c], line[low], line[high])
-        out[c, at] = found if is_first else join(ops[c], out[c, at], found)
+def count_answers(spot: Ints32, end: Ints, band_of: Ints32, at: Ints, shapes: Ints, first_end: Ints,
+                  counts: Ints) -> None:  # fmt: skip
+    """How many answers of spots each shape has: those of its band, from its first end on.
+
+    The shapes of a band are `shapes[at[band]]` …; a band below zero is nobody's any more."""
+    for i in range(spot.size):
+        band = band_of[spot[i]]
+        if band >= 0:
+            for k in range(at[band], at[band + 1]):
+                counts[shapes[k]] += end[i] >= first_end[shapes[k]]
 
 
 @numba.njit(cache=True, nogil=True)
-def take_floats(low: int, high: int, is_first: bool, ops: Ints, table: Floats, at: int, out: Floats) -> None:
-    level = 0 if low == high else split_level(low, high)
-    for c in range(ops.size):
-        line = table[level]
-        if ops[c] == MOMENTS_N:
-            n, mean, m2 = line[c, low], line[c + 1, low], line[c + 2, low]
-            if low != high:
-                n, mean, m2 = join_moments(n, mean, m2, line[c, high], line[c + 1, high], line[c + 2, high])
-            if not is_first:
-                n, mean, m2 = join_moments(out[c, at], out[c + 1, at], out[c + 2, at], n, mean, m2)
-            out[c, at], out[c + 1, at], out[c + 2, at] = n, mean, m2
-        elif ops[c] < MOMENTS_N:
-            found = line[c, low] if low == high else join(ops[c], line[c, low], line[c, high])
-            out[c, at] = found if is_first else join(ops[c], out[c, at], found)
+def place_answers(
+    end: Ints, source: Columns, band_of: Ints32, group_of: Ints32, at: Ints, shapes: Ints, first_end: Ints,
+    cursor: Ints, ends: Ints, out: Columns,
+) -> None:  # fmt: skip
+    """Write the answers of spots by shape; within one they stay as they come, by end."""
+    for i in range(end.size):
+        spot = source.group[i]
+        band = band_of[spot]
+        if band < 0:
+            continue
+        for k in range(at[band], at[band + 1]):
+            shape = shapes[k]
+            if end[i] >= first_end[shape]:
+                to = cursor[shape]
+                cursor[shape] += 1
+                ends[to], out.group[to] = end[i], group_of[spot]
+                for c in range(out.ints.shape[0]):
+                    out.ints[c, to] = source.ints[c, i]
+                for c in range(out.floats.shape[0]):
+                    out.floats[c, to] = source.floats[c, i]

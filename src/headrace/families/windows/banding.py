@@ -1,134 +1,194 @@
-"""From the answers of a ring of cells to those of queries: each takes its band of cells of every group.
+"""From the rows of a round to those of a crowd's rings, and from what these answer to the queries.
 
-A ring of a slot with a cell holds pairs of group and cell as its groups.  What it answers for a window is folded by
-group, once for each band that somebody asks of that window.
+Each band takes its run of cells of every pane and group, once, as the rows come (`band_kernels.py`); rings then keep
+what the queries ask for, and nothing of cells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.families.windows import band_kernels as kernels
-from headrace.families.windows.band_kernels import Bands, Ints, Others, Pairs, Scratch
-from headrace.families.windows.bands import Band
-from headrace.families.windows.groups import Groups
-from headrace.families.windows.ring import Answers, Layout, answer_columns
+from headrace.families.windows.band_arrays import Bands, Ints, Ints32, Lanes, Scratch, Stretches, Written
+from headrace.families.windows.bands import LEAST, Interval
+from headrace.families.windows.feed import CellRows, SlotRows
+from headrace.families.windows.measures import Arrangement, arrange, places_in
+from headrace.families.windows.plan import Lane
+from headrace.families.windows.ring import Answers, answer_columns
 from headrace.families.windows.ring_kernels import Columns, Ops
-from headrace.sql.tree import Expr
+from headrace.families.windows.spots import LaneSpots, Spots, Taken
+
+ROWS_MAX = 1 << 22  # rows of bands that may be made at once
 
 
-class CellOrder:
-    """The pairs of a slot in order of group and first cell; kept while pairs only come."""
+class Banding:
+    """Folds the rows of one slot for all its lanes."""
 
-    def __init__(self, pairs: Groups, groups: Groups, cells: Sequence[Expr]) -> None:
-        self.pairs = pairs
-        self.groups = groups
-        self._keys = cells
-        self._cells: Ints = np.empty((len(cells), 0), np.int64)
-        self._order: Ints = np.empty(0, np.int64)
-        self._pairs = Pairs(np.empty(0, np.int64), np.empty(0, np.int32), self._cells)
+    def __init__(self, spots: Spots) -> None:
+        self.spots = spots
+        self._asked: tuple[int, _Asked] | None = None
 
-    def numbered(self) -> Pairs:
-        """All pairs so far."""
-        known = self._cells.shape[1]
-        if known < len(self.pairs):
-            values = [self.pairs.values_from(key, known) for key in self._keys]
-            valid = np.all([v.is_valid().to_numpy(zero_copy_only=False) for v in values], axis=0)
-            self._cells = np.hstack((self._cells, np.stack([v.fill_null(0).to_numpy() for v in values])))
-            group = self.pairs.into(self.groups)
-            self._insert(known + np.flatnonzero(valid), group)
-            rank = np.full(self._cells.shape[1], -1, np.int64)
-            rank[self._order] = np.arange(self._order.size)
-            self._pairs = Pairs(rank, group, self._cells)
-        return self._pairs
-
-    def _insert(self, new: Ints, group: kernels.Ints32) -> None:
-        new = new[np.lexsort((self._cells[0, new], group[new]))]
-        merged = np.empty(self._order.size + new.size, np.int64)
-        kernels.merge_orders(self._order, new, group, self._cells[0], merged)
-        self._order = merged
+    def fold(self, rows: CellRows, given: Arrangement) -> Iterator[tuple[Lane, Arrangement, SlotRows]]:
+        """The rows of each lane, by pane, all rows of some stretches at a time; the columns are those of the lane."""
+        if self._asked is None or self._asked[0] != self.spots.changes:
+            self._asked = (self.spots.changes, _Asked(self.spots))
+        asked = self._asked[1]
+        bands, stretches = asked.bands(rows.edges), asked.stretches(rows)
+        ops = Ops(np.array(given.layout.int_ops, np.int64), np.array(given.layout.float_ops, np.int64))
+        room = asked.room(stretches, ops)
+        count, step = stretches.starts.size - 1, max(1, ROWS_MAX // bands.number.size)
+        for first in range(0, count, step):
+            last = min(first + step, count)
+            lanes, out = asked.place(last - first, given)
+            numbers = self.spots.numbers(int(rows.groups.max()) + 1, last - first)
+            kernels.fold_stretches(first, last, stretches, ops, bands, lanes, numbers, room, out)
+            self.spots.note(numbers)
+            yield from asked.rows_of(lanes, out)
 
 
-def bands_of(bands: Sequence[Sequence[tuple[Band, ...]]]) -> Bands:
-    """The bands of each window shape, as arrays."""
-    edges = [np.array(sorted({e for of_cells in own for e in of_cells[0].edges()}), np.int64) for own in bands]
-    segments: list[Ints] = []
-    for own, cuts in zip(bands, edges, strict=True):
-        ends = np.array([i for of_cells in own for i in of_cells[0].intervals], np.int64).reshape(-1, 2)
-        segments.append(np.searchsorted(cuts, ends, side="right"))
-    flat = [of_cells for own in bands for of_cells in own]
-    first, last = np.concatenate(segments).T.copy()
-    at = np.cumsum([0, *(len(of_cells[0].intervals) for of_cells in flat)])
-    others = [band for of_cells in flat for band in of_cells[1:]]
-    ranges = np.array([i for band in others for i in band.intervals], np.int64).reshape(-1, 2).T.copy()
-    also = Others(np.cumsum([0, *(len(band.intervals) for band in others)]), ranges[0], ranges[1])
-    return Bands(_starts(bands), at, first, last, _starts(edges), np.concatenate(edges), also)
+class _Asked:
+    """The bands of all lanes as arrays, while none comes or goes."""
+
+    def __init__(self, spots: Spots) -> None:
+        self._lanes = [(key, arrange(key.measures)) for key in spots.lanes]
+        own = [(lane, taken, number) for lane, spotted in enumerate(spots.lanes.values())
+               for taken, number in spotted.bands.items()]  # fmt: skip
+        self._taken: list[Taken] = [taken for _, taken, _ in own]
+        self._lane: Ints = np.array([lane for lane, _, _ in own], np.int64)
+        self._number: Ints = np.array([number for _, _, number in own], np.int64)
+        firsts = [taken[0] for taken in self._taken]
+        self._edges: Ints = np.array(sorted({e for band in set(firsts) for e in band.edges()}), np.int64)
+        self._at, self._segments = _intervals([band.intervals for band in firsts], self._edges)
+        self._known: tuple[object, Bands, Ints32] | None = None
+        self._given: tuple[Arrangement, tuple[Ints, Ints, Ints, Ints]] | None = None
+        self._out: Written | None = None
+
+    def bands(self, edges: Sequence[tuple[int, ...]]) -> Bands:
+        return self._by_edges(edges)[0]
+
+    def _by_edges(self, edges: Sequence[tuple[int, ...]]) -> tuple[Bands, Ints32]:
+        """The bands, and the segment of each rank of the first cell, for rows that were placed among these edges."""
+        if self._known is None or self._known[0] != edges:
+            others = [[taken[c].intervals for taken in self._taken] for c in range(1, len(edges))]
+            placed = [_intervals(own, np.array(edges[c], np.int64)) for c, own in enumerate(others, 1)]
+            first, last = self._segments
+            bands = Bands(self._number, self._lane, self._at, first, last, *_interleaved(placed))
+            segments = np.searchsorted(self._edges, [LEAST, *edges[0]], side="right").astype(np.int32)
+            self._known = (edges, bands, segments)
+        return self._known[1], self._known[2]
+
+    def stretches(self, rows: CellRows) -> Stretches:
+        new = (rows.pane_us[1:] != rows.pane_us[:-1]) | (rows.groups[1:] != rows.groups[:-1])
+        starts = np.concatenate(([0], np.flatnonzero(new) + 1, [rows.pane_us.size] * (rows.pane_us.size > 0)))
+        segments = self._by_edges(rows.edges)[1][rows.ranks[0]]
+        return Stretches(starts.astype(np.int64), rows.pane_us, rows.groups, segments, rows.ranks[1:], rows.ints,
+                         rows.floats)  # fmt: skip
+
+    def room(self, stretches: Stretches, ops: Ops) -> Scratch:
+        longest = int(np.diff(stretches.starts).max(initial=1))
+        held = min(longest, self._edges.size + 1)
+        levels = max(1, (held - 1).bit_length())
+        ints, floats = np.empty((levels, ops.ints.size, held), np.int64), np.empty((levels, ops.floats.size, held))
+        return Scratch(np.empty(longest, np.int64), np.empty(self._edges.size + 2, np.int64),
+                       np.empty(held + 1, np.int64), ints, floats, np.empty(longest, np.int64),
+                       np.empty((ops.floats.size, longest), np.int64), np.empty(ops.ints.size, np.int64))  # fmt: skip
+
+    def place(self, stretches: int, given: Arrangement) -> tuple[Lanes, Written]:
+        """Where the rows of each lane go: at most one for each band and stretch."""
+        if self._given is None or self._given[0] is not given:
+            self._given = (given, _columns([own for _, own in self._lanes], given))
+        int_at, int_columns, float_at, float_columns = self._given[1]
+        room = np.bincount(self._lane, minlength=len(self._lanes)) * stretches
+        base, int_base, float_base = (
+            np.cumsum(sizes) - sizes for sizes in (room, room * np.diff(int_at), room * np.diff(float_at))
+        )
+        sizes = tuple(int((room * n).sum()) for n in (1, np.diff(int_at), np.diff(float_at)))
+        lanes = Lanes(int_at, int_columns, float_at, float_columns, room, base, int_base, float_base)
+        count = np.zeros(len(self._lanes), np.int64)
+        if self._out is None or _is_short(sizes, self._out):
+            rows, ints, floats = sizes
+            self._out = Written(count, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(ints, np.int64),
+                                np.empty(floats))  # fmt: skip
+        self._out = self._out._replace(rows=count)  # the rest stays: memory is slow when it is touched first
+        return lanes, self._out
+
+    def rows_of(self, lanes: Lanes, out: Written) -> Iterator[tuple[Lane, Arrangement, SlotRows]]:
+        for i, (key, arrangement) in enumerate(self._lanes):
+            count, base = int(out.rows[i]), int(lanes.base[i])
+            if count:
+                ints = _lines(out.ints, lanes.int_base[i], lanes.int_at[i : i + 2], lanes.room[i], count)
+                floats = _lines(out.floats, lanes.float_base[i], lanes.float_at[i : i + 2], lanes.room[i], count)
+                own = slice(base, base + count)
+                yield key, arrangement, SlotRows(out.pane[own].copy(), out.spot[own].copy(), ints, floats)
 
 
-def _starts(lists: Sequence[Sequence[tuple[Band, ...]] | Ints]) -> Ints:
-    return np.cumsum([0, *(len(own) for own in lists)])
+def _is_short(sizes: tuple[int, ...], out: Written) -> bool:
+    return any(size > has for size, has in zip(sizes, (out.spot.size, out.ints.size, out.floats.size), strict=True))
 
 
-def fold_bands(answers: Answers, layout: Layout, bands: Bands, pairs: Pairs) -> Answers:
-    """Answers by band (numbered as they come, shape after shape), end and group."""
-    ops = Ops(np.array(layout.int_ops, np.int64), np.array(layout.float_ops, np.int64))
-    source = Columns(np.empty(0, np.int64), answers.group, np.ascontiguousarray(answers.ints),
-                     np.ascontiguousarray(answers.floats))  # fmt: skip
-    blocks = _blocks(answers)
-    rows, edges = _sorted_rows(answers, blocks, pairs)
-    room = _room(ops, _widest(rows, edges, answers, pairs), int(np.diff(bands.cuts).max()))
-    counts = np.zeros(bands.at.size - 1, np.int64)
-    for (shape, _, _), own in zip(blocks, edges, strict=True):
-        kernels.count_bands(rows[own], answers.group, pairs, shape, bands, room, counts)
+def _lines(flat: NDArray[Any], base: int, at: Ints, room: int, count: int) -> NDArray[Any]:
+    """The columns of a lane, as far as they are written."""
+    columns = int(at[1] - at[0])
+    return flat[base : base + columns * room].reshape(columns, room)[:, :count].copy()
+
+
+def _intervals(bands: Sequence[Sequence[Interval]], edges: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
+    """Where the intervals of each band begin, and the first and last rank of each among the edges."""
+    flat = np.array([i for own in bands for i in own], np.int64).reshape(-1, 2)
+    ranks = np.searchsorted(edges, flat, side="right")
+    return np.cumsum([0, *(len(own) for own in bands)]), (ranks[:, 0].copy(), ranks[:, 1].copy())
+
+
+def _interleaved(placed: Sequence[tuple[Ints, tuple[Ints, Ints]]]) -> tuple[Ints, Ints32, Ints32]:
+    """Intervals of several cells, those of one band together."""
+    bands = placed[0][0].size - 1 if placed else 0
+    spans = [(first[at[b] : at[b + 1]], last[at[b] : at[b + 1]]) for b in range(bands) for at, (first, last) in placed]
+    firsts, lasts = (np.concatenate([np.empty(0, np.int64), *(span[i] for span in spans)]) for i in (0, 1))
+    return np.cumsum([0, *(len(first) for first, _ in spans)]), firsts.astype(np.int32), lasts.astype(np.int32)
+
+
+def _columns(lanes: Sequence[Arrangement], given: Arrangement) -> tuple[Ints, Ints, Ints, Ints]:
+    """Where the columns of each lane are among the given ones, whole numbers first."""
+    places = [places_in(own, given) for own in lanes]
+    starts = [np.cumsum([0, *(p[kind].size for p in places)]) for kind in (0, 1)]
+    return (starts[0], np.concatenate([p[0] for p in places]), starts[1], np.concatenate([p[1] for p in places]))
+
+
+# -- answers ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The shapes of each band of a lane, `of[at[band]]` …, and the first end each has all rows for."""
+
+    at: Ints
+    of: Ints
+    first_end: Ints
+
+
+def shapes_of(taken: Sequence[Taken], first_end: Ints, lane: LaneSpots) -> Shapes:
+    """Shapes take these bands, in their order."""
+    bands = np.array([lane.bands[own] for own in taken], np.int64)
+    at = np.append(0, np.cumsum(np.bincount(bands)))
+    return Shapes(at, np.argsort(bands, kind="stable"), first_end)
+
+
+def answers_of(answers: Answers, lane: LaneSpots, shapes: Shapes) -> Answers:
+    """From answers by spot to answers by shape, end and group."""
+    band = np.where(lane.band < shapes.at.size - 1, lane.band, -1)
+    counts = np.zeros(shapes.first_end.size, np.int64)
+    kernels.count_answers(answers.group, answers.end, band, shapes.at, shapes.of, shapes.first_end, counts)
     offsets = np.append(0, np.cumsum(counts))
-    out = answer_columns(ops.ints.size, ops.floats.size, int(offsets[-1]))
-    ends, cursor = np.empty(out.group.size, np.int64), offsets[:-1].copy()
-    for (shape, start, _), own in zip(blocks, edges, strict=True):
-        kernels.write_bands(rows[own], int(answers.end[start]), answers.group, pairs, shape, bands, ops, source, room,
-                            cursor, ends, out)  # fmt: skip
-    band_of = np.repeat(np.arange(counts.size, dtype=np.int32), counts)
-    return Answers(band_of, ends, out.group, out.ints, out.floats, offsets)
-
-
-def _room(ops: Ops, widest: int, edges: int) -> Scratch:
-    """For groups of so many cells, in as many segments as so many edges make."""
-    held = min(widest, edges + 1)
-    levels = max(1, (held - 1).bit_length())
-    ints, floats = np.empty((levels, ops.ints.size, held), np.int64), np.empty((levels, ops.floats.size, held))
-    return Scratch(np.empty(widest, np.int64), np.empty(edges + 2, np.int64), ints, floats)
-
-
-Block = tuple[int, int, int]
-"""A shape, and the first row of one of its windows and the row after its last."""
-
-
-def _blocks(answers: Answers) -> list[Block]:
-    if not answers.end.size:
-        return []
-    shape, end = answers.shape, answers.end
-    new = np.flatnonzero((shape[1:] != shape[:-1]) | (end[1:] != end[:-1])) + 1
-    edges = [0, *new.tolist(), end.size]
-    return [(int(shape[a]), a, b) for a, b in pairwise(edges)]
-
-
-def _sorted_rows(answers: Answers, blocks: Sequence[Block], pairs: Pairs) -> tuple[Ints, list[slice]]:
-    """Rows of each window by group and cell, one window after another, and where each window's are."""
-    rows, spots = np.empty(answers.end.size, np.int64), np.zeros(pairs.rank.size, np.int64)
-    edges: list[slice] = []
-    done = 0
-    for _, start, stop in blocks:
-        found = kernels.sort_rows(start, stop, answers.group, pairs, spots, rows[done:])
-        edges.append(slice(done, done + found))
-        done += found
-    return rows[:done], edges
-
-
-def _widest(rows: Ints, edges: Sequence[slice], answers: Answers, pairs: Pairs) -> int:
-    """The most cells any group has in a window."""
-    group = pairs.group[answers.group[rows]]
-    new = np.append(True, group[1:] != group[:-1]) if rows.size else np.empty(0, np.bool_)
-    new[[own.start for own in edges if own.start < rows.size]] = True
-    return int(np.diff(np.append(np.flatnonzero(new), rows.size)).max(initial=1))
+    out = answer_columns(answers.ints.shape[0], answers.floats.shape[0], int(offsets[-1]))
+    ends, source = np.empty(out.group.size, np.int64), Columns(
+        np.empty(0, np.int64), answers.group, np.ascontiguousarray(answers.ints), np.ascontiguousarray(answers.floats)
+    )  # fmt: skip
+    kernels.place_answers(answers.end, source, band, lane.group, shapes.at, shapes.of, shapes.first_end,
+                          offsets[:-1].copy(), ends, out)  # fmt: skip
+    shape = np.repeat(np.arange(counts.size, dtype=np.int32), counts)
+    return Answers(shape, ends, out.group, out.ints, out.floats, offsets)

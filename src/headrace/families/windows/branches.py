@@ -2,7 +2,7 @@
 
 Slots with the same predicate are one branch: its trunk holds the rows the predicate selects, at the finest
 keys; each slot is rolled from the coarsest one before it that still has all its keys.  So the rows of
-a round are looked at once for each predicate, not once for each group-by.
+a round are looked at once for each predicate, not once for each group-by.  A slot of cells is a branch of its own.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Branch:
 
 def plan_branches(cuts: Cuts, wanted: Mapping[Slot, tuple[Measure, ...]]) -> list[Branch]:
     """Branches for the slots these cuts can tell; the others are left out."""
-    together: dict[tuple[int, Expr | None], list[Slot]] = {}
+    together: dict[tuple[int, Expr | None, Slot | None], list[Slot]] = {}
     for slot in wanted:
         cut = cuts.find(slot)
         if cut is not None:
-            together.setdefault((cut, slot.where), []).append(slot)
-    return [_branch(cut, where, slots, wanted) for (cut, where), slots in together.items()]
+            together.setdefault((cut, slot.where, slot if slot.cells else None), []).append(slot)
+    return [_branch(cut, where, slots, wanted) for (cut, where, _), slots in together.items()]
 
 
 def _branch(cut: int, where: Expr | None, slots: list[Slot], wanted: Mapping[Slot, tuple[Measure, ...]]) -> Branch:

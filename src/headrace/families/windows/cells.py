@@ -2,17 +2,18 @@
 constants by one binary search, in Spark, and grouped by where it falls.
 
 The constants of all bands (`bands.py`) are *edges*; between two edges lies a cell, and every band is a run of
-cells.  The cell of an attribute is a key of a slot like any other, though no user can write it.  Spark gives the
-number of edges at or below a value; the key kept is the lower edge of the cell, which stays what it is when other
-edges come or go.
+cells.  Spark gives the number of edges at or below a value, its *rank* among them.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from headrace.families.windows.bands import LEAST, double_of
 from headrace.sql.emit import emit
@@ -26,10 +27,6 @@ Edges = tuple[tuple[Expr, tuple[int, ...]], ...]
 
 def cell(attribute: Expr) -> Call:
     return Call(CELL, (attribute,), BIGINT)
-
-
-def is_cell(key: Expr) -> bool:
-    return isinstance(key, Call) and key.op == CELL
 
 
 def attribute_sql(key: Expr) -> str:
@@ -50,6 +47,22 @@ def rank_sql(key: Expr, edges: tuple[int, ...], value: str) -> str:
     name = variable(key, edges)
     found = f"aggregate(array({steps}), 0, (a, b) -> IF({value} >= get({name}, a + b - 1), a + b, a))"
     return f"IF({value} IS NULL, NULL, {found})"
+
+
+def ranks_of(key: Expr, edges: tuple[int, ...], values: pa.ChunkedArray) -> pa.Array:
+    """The same for values that Spark has sent; null for a null."""
+    ordered = _as_values(key, edges)
+    valid = values.combine_chunks().is_valid()
+    found = np.searchsorted(ordered, values.fill_null(0).to_numpy().astype(ordered.dtype, copy=False), side="right")
+    return pa.array(found.astype(np.int32), mask=~valid.to_numpy(zero_copy_only=False))
+
+
+@lru_cache(maxsize=64)
+def _as_values(key: Expr, edges: tuple[int, ...]) -> NDArray[Any]:
+    """Edges as values of the attribute: NaN is above all for numpy too."""
+    assert isinstance(key, Call)
+    is_double = key.args[0].type.name == "double"
+    return np.array([double_of(edge) for edge in edges]) if is_double else np.array(edges, np.int64)
 
 
 def variable(key: Expr, edges: tuple[int, ...]) -> str:
@@ -74,8 +87,3 @@ def _double(edge: int) -> str:
     value = double_of(edge)
     return f"{value!r}D" if np.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
 
-
-def lower_edges(edges: tuple[int, ...], ranks: pa.Array) -> pa.Array:
-    """The keys of cells, out of the ranks that Spark gave; null for a null."""
-    lowest = pa.array(np.array([LEAST, *edges], np.int64))
-    return lowest.take(ranks)

@@ -4,8 +4,8 @@ A bit costs an evaluation of the predicate for each row, and one more pass over 
 a binary search among the constants of all predicates on its attribute, however many.  So what a predicate says of an
 attribute becomes a band of cells once there is a crowd of different bands on it; a query that is seated stays as it is.
 
-Where crowds on several attributes meet, rings of pairs of group and cells would be too wide: such predicates stay bits
-to the rings, and Spark's cells tell them when rows are rolled up (`plan.Cut.cells`).
+Queries that cannot run as bands stay bits to the rings; if there are many, Spark's cells tell them when rows are rolled
+up (`plan.Cuts.told_by`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from math import prod
 
 from headrace.families.windows import plan
 from headrace.families.windows.bands import Band, split
@@ -24,7 +23,6 @@ from headrace.sql.functions import may_raise
 from headrace.sql.tree import Expr
 
 CELLS_MAX = 3
-PRODUCT_MAX = 1_024  # bands of several attributes together: their cells multiply
 
 
 class Crowd:
@@ -51,8 +49,6 @@ class Crowd:
             return [share]
         attributes = sorted(sizes, key=lambda a: -sizes[a])[:CELLS_MAX]  # the first orders the cells
         best = tuple(a for a in attributes if sizes[a] >= plan.CROWD_MIN)
-        if len(best) > 1 and prod(sizes[a] for a in best) > PRODUCT_MAX:
-            best = ()
         ways = [way for count in range(len(attributes) + 1) for way in combinations(attributes, count)]
         return [celled(share, way) for way in (best, *(way for way in ways if way != best))]
 
@@ -62,7 +58,7 @@ def celled(share: Share, attributes: Sequence[Expr]) -> Share:
     if not attributes:
         return share
     parts = split(share.slot.where)
-    slot = Slot(parts.rest(attributes), (*share.slot.keys, *map(cell, attributes)))
+    slot = Slot(parts.rest(attributes), share.slot.keys, tuple(map(cell, attributes)))
     return replace(share, slot=slot, bands=tuple(parts.band(a) for a in attributes))
 
 

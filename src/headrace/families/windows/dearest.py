@@ -62,8 +62,8 @@ def _factors(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share]) -> Iterat
 
 
 def _compares(key: Expr) -> Callable[[Share], bool]:
-    """Whether a query's predicate is told by this cell."""
-    return lambda share: any(cell(attribute) == key for attribute, _ in split(share.slot.where).bands)
+    """Whether a query takes a band of this cell, or its predicate is told by it."""
+    return lambda share: key in (*share.slot.cells, *(cell(a) for a, _ in split(share.slot.where).bands))
 
 
 def _groups_by(key: Expr) -> Callable[[Share], bool]:

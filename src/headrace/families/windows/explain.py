@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from headrace.families.windows.bands import split
-from headrace.families.windows.cells import is_cell
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.fold_plan import steps_for
 from headrace.families.windows.measures import Measure, arrange
@@ -72,7 +71,7 @@ def explain_window_query(query_id: int, seating: Seating, united: bool = True) -
     return [
         f"  where:    {'all rows' if asked.slot.where is None else emit(asked.slot.where)}",
         *([f"  cells:    {', '.join(bands)}"] if bands else []),
-        f"  group by: {', '.join(emit(k) for k in asked.slot.base.keys) or 'nothing but the window'}",
+        f"  group by: {', '.join(emit(k) for k in asked.slot.keys) or 'nothing but the window'}",
         f"  window:   range {span(asked.window.range_us)}, slide {span(asked.window.slide_us)}, "
         f"offset {span(asked.window.offset_us)}",
         f"  panes:    Spark aggregates {span(cuts.pane_us)} panes, its ring keeps {_many(ring.length, 'pane')} of "
@@ -121,9 +120,9 @@ def _stage_lines(cuts: Cuts, shares: Sequence[Share]) -> list[str]:
         f"{_many(len(cuts.cuts), 'grouping')}, shared by {len(shares):,}"
     ]
     for cut in cuts.cuts:
-        keys = ", ".join(emit(k) for k in cut.keys if not is_cell(k)) or "nothing but the pane"
+        keys = ", ".join(emit(k) for k in cut.keys) or "nothing but the pane"
         told = [f"{_many(len(cut.predicates), 'predicate')} as bits of a signature"]
-        told += [_cells(cuts, key, shares) for key in (*filter(is_cell, cut.keys), *cut.cells)]
+        told += [_cells(cuts, key, shares) for key in cut.cells]
         lines.append(f"     group by {keys}; {'; '.join(told)}")
     return lines
 
@@ -142,7 +141,7 @@ def _cells(cuts: Cuts, key: Expr, shares: Sequence[Share]) -> str:
 
 def _ring_line(ring: RingPlan) -> str:
     where = "all rows" if ring.slot.where is None else emit(ring.slot.where)
-    keys = ", ".join(emit(k) for k in ring.slot.base.keys) or "nothing but the window"
+    keys = ", ".join(emit(k) for k in ring.slot.keys) or "nothing but the window"
     bands = f", bands of {', '.join(emit(c) for c in ring.slot.cells)}" if ring.slot.cells else ""
     return (
         f"{_many(len(ring.members), 'query', 'queries')} on {_many(ring.length, 'pane')} of {span(ring.grain_us)}: "
@@ -151,7 +150,8 @@ def _ring_line(ring: RingPlan) -> str:
 
 
 def _group_bytes(ring: RingPlan) -> str:
-    return f"{bytes_a_group(ring.length, arrange(tuple(ring.measures)).layout):,} bytes a group"
+    what = "group" if ring.lane is None else "band and group"
+    return f"{bytes_a_group(ring.length, arrange(tuple(ring.measures)).layout):,} bytes a {what}"
 
 
 def _ring_lines(rings: Sequence[RingPlan], limit: int = 10) -> list[str]:

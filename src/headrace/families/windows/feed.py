@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from headrace.families.windows.aggregate import PANE, SET, all_keys, cell_name, grouping, key_name, word_names
 from headrace.families.windows.bands import split
 from headrace.families.windows.branches import Branch, Twig
-from headrace.families.windows.cells import cell, is_cell, lower_edges
+from headrace.families.windows.cells import cell
 from headrace.families.windows.columns import float_identity, int_identity, part_names, parts_of, ring_columns
 from headrace.families.windows.fold_kernels import choose_by_bit, choose_within, join_columns, roll_up
 from headrace.families.windows.groups import Evaluate, Groups
@@ -36,16 +36,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True)
 class KeySpace:
-    """Numbers of keys, kept from round to round: by what Spark groups by, by slot, and by slot without its cells."""
+    """Numbers of keys, kept from round to round: by what Spark groups by, and by slot."""
 
     cuts: dict[tuple[Expr, ...], Groups]
     slots: dict[Slot, Groups]
     types: dict[Expr, pa.DataType]
-    bases: dict[Slot, Groups]
 
     @staticmethod
     def empty() -> KeySpace:
-        return KeySpace({}, {}, {}, {})
+        return KeySpace({}, {}, {})
 
     def of_cut(self, keys: tuple[Expr, ...]) -> Groups:
         return self.cuts.setdefault(keys, Groups(keys))
@@ -53,13 +52,9 @@ class KeySpace:
     def of_slot(self, slot: Slot) -> Groups:
         return self.slots.setdefault(slot, Groups(slot.keys))
 
-    def of_answers(self, slot: Slot) -> Groups:
-        """The groups a slot's answers are numbered by: without its cells."""
-        return self.of_slot(slot) if not slot.cells else self.bases.setdefault(slot, Groups(slot.base.keys))
-
     @property
     def nbytes(self) -> int:
-        return sum(groups.nbytes for groups in (*self.cuts.values(), *self.slots.values(), *self.bases.values()))
+        return sum(groups.nbytes for groups in (*self.cuts.values(), *self.slots.values()))
 
     def keep(self, slot: Slot, kept: Ints) -> Ints:
         """Number only these groups of a slot from now on; in their new order, what they were called.
@@ -74,7 +69,6 @@ class KeySpace:
         return order
 
     def forget(self, slot: Slot) -> None:
-        self.bases.pop(slot, None)
         gone = self.slots.pop(slot, None)
         if gone is not None:
             for groups in (*self.cuts.values(), *self.slots.values()):
@@ -91,6 +85,20 @@ class SlotRows:
     floats: Floats
 
 
+@dataclass(frozen=True, slots=True)
+class CellRows:
+    """Rows of a slot with cells, by pane, group and first cell; a group may have several of one cell.
+
+    `ranks[c, row]` is the place among `edges[c]`; there is none of a null."""
+
+    pane_us: Ints
+    groups: Ints32
+    ranks: Ints32
+    edges: tuple[tuple[int, ...], ...]
+    ints: Ints
+    floats: Floats
+
+
 class PaneRows:
     """One pane table, ready to be rolled up."""
 
@@ -101,9 +109,9 @@ class PaneRows:
         self._evaluate = evaluate
         self._by_cut: dict[int, _CutRows] = {}
         for i, key in enumerate(all_keys(cuts)):
-            keys.types[key] = pa.int64() if is_cell(key) else table.schema.field(key_name(i)).type
+            keys.types[key] = table.schema.field(key_name(i)).type
 
-    def roll(self, branches: Sequence[Branch]) -> Iterator[tuple[Twig, SlotRows]]:
+    def roll(self, branches: Sequence[Branch]) -> Iterator[tuple[Twig, SlotRows | CellRows]]:
         """The rows of each slot of the branches."""
         for c in dict.fromkeys(b.cut for b in branches):
             mine = [b for b in branches if b.cut == c]
@@ -115,8 +123,12 @@ class PaneRows:
             for branch in mine:
                 yield from self._roll_branch(branch, rows)
 
-    def _roll_branch(self, branch: Branch, rows: _CutRows) -> Iterator[tuple[Twig, SlotRows]]:
+    def _roll_branch(self, branch: Branch, rows: _CutRows) -> Iterator[tuple[Twig, SlotRows | CellRows]]:
         """The first out of the cut's, finer before coarser."""
+        if branch.twigs[0].slot.cells:
+            (twig,) = branch.twigs
+            yield twig, rows.select_cells(twig.slot, self._keys.of_slot(twig.slot), twig.arrangement)
+            return
         made: list[tuple[SlotRows, Groups]] = []
         if branch.trunk is not None:
             made.append((rows.select(branch.where, None, branch.trunk), rows.finest))
@@ -158,7 +170,7 @@ class _CutRows:
         self._grouping, names = grouping(cuts.cuts[c]), all_keys(cuts)
         panes: Ints = table.column(PANE).to_numpy()
         order = np.argsort(panes, kind="stable")
-        columns = [_key_column(cuts, k, table.column(key_name(names.index(k)))) for k in self._grouping.keys]
+        columns = [table.column(key_name(names.index(k))).combine_chunks() for k in self._grouping.keys]
         self.finest = keys.of_cut(self._grouping.keys)
         self._groups: Ints32 = self.finest.encode(columns, table.num_rows)[order]
         self._panes: Ints = panes[order]
@@ -184,6 +196,22 @@ class _CutRows:
         word, bit = self._bit(where)
         groups = self._groups if into is None else into[self._groups]
         return _roll(SlotRows(self._panes, groups, self._ints, self._floats), word, bit, width, columns, layout)
+
+    def select_cells(self, slot: Slot, coarser: Groups, arrangement: Arrangement) -> CellRows:
+        """Rows the predicate selects, each with the cells it is in."""
+        word, bit = self._bit(slot.where)
+        chosen = np.arange(word.size) if bit < 0 else np.flatnonzero(word >> bit & 1)
+        ranks = np.stack([self._ranks[key] for key in slot.cells])
+        if ranks.size and ranks.min() < 0:
+            chosen = chosen[(ranks[:, chosen] >= 0).all(axis=0)]
+        groups = self.finest.into(coarser)[self._groups[chosen]]
+        pane = np.cumsum(np.diff(self._panes[chosen], prepend=self._panes[:1]) != 0)
+        edges = tuple(self._cuts.edges_of(key) for key in slot.cells)
+        order = np.argsort((pane * len(coarser) + groups) * (len(edges[0]) + 1) + ranks[0, chosen])
+        chosen = chosen[order]
+        ints, floats = self._columns(arrangement)
+        return CellRows(self._panes[chosen], groups[order], np.ascontiguousarray(ranks[:, chosen]), edges,
+                        _taken(self._ints, ints, chosen), _taken(self._floats, floats, chosen))  # fmt: skip
 
     def pick(self, where: Expr | None, coarser: Groups) -> Picked:
         """Where the rows are that the predicate selects, by pane, and their groups in `coarser`."""
@@ -252,9 +280,11 @@ def _ranks(column: pa.ChunkedArray) -> Ints32:
     return found
 
 
-def _key_column(cuts: Cuts, key: Expr, column: pa.ChunkedArray) -> pa.Array:
-    values = column.combine_chunks()
-    return lower_edges(cuts.edges_of(key), values) if is_cell(key) else values
+def _taken(matrix: NDArray[Any], lines: Ints, rows: Ints) -> NDArray[Any]:
+    found = np.empty((lines.size, rows.size), matrix.dtype)
+    for line, own in zip(lines, found, strict=True):
+        np.take(matrix[line], rows, out=own)
+    return found
 
 
 def _roll_again(rows: SlotRows, into: Ints32, width: int, twig: Twig) -> SlotRows:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from headrace.families.windows.aggregate import PANE, cell_name, grouping, key_name, word_names
 from headrace.families.windows.bands import LEAST
-from headrace.families.windows.cells import is_cell
 from headrace.families.windows.codes import Pairs, codes_for
 from headrace.families.windows.columns import Part, float_identity, int_identity, part_names, parts_of
 from headrace.families.windows.fold_kernels import join_columns, roll_up
@@ -78,10 +77,8 @@ def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
         return pa.table({**marks, **parts})
     mine, words = grouping(given.cuts[0]), [table.column(w).to_numpy() for w in word_names(given, 0)]
     columns = {PANE: table.column(PANE)}
-    columns |= {key_name(i): _key(key, table.column(key_name(i)), given, wanted) for i, key in enumerate(mine.keys)}
-    columns |= {
-        cell_name(wanted, key): _key(key, table.column(cell_name(given, key)), given, wanted) for key in mine.cells
-    }
+    columns |= {key_name(i): table.column(key_name(i)) for i in range(len(mine.keys))}
+    columns |= {cell_name(wanted, key): _ranks(key, table, given, wanted) for key in mine.cells}
     own = grouping(wanted.cuts[0])
     made = [np.zeros(table.num_rows, np.int64) for _ in range(own.words)]
     for predicate in own.predicates:
@@ -91,17 +88,16 @@ def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
     return pa.table({**columns, **parts})
 
 
-def _key(key: Expr, column: pa.ChunkedArray, given: Cuts, wanted: Cuts) -> pa.ChunkedArray:
-    """A key as it is; of a cell, the rank among the edges that are left."""
-    if not is_cell(key):
-        return column
+def _ranks(key: Expr, table: pa.Table, given: Cuts, wanted: Cuts) -> pa.ChunkedArray:
+    """Of a cell, the rank among the edges that are left."""
     ranks = np.searchsorted(wanted.edges_of(key), [LEAST, *given.edges_of(key)], side="right")
-    return pc.take(pa.array(ranks.astype(np.int32)), column)
+    return pc.take(pa.array(ranks.astype(np.int32)), table.column(cell_name(given, key)))
 
 
 def fold(cuts: Cuts, pane_us: int, tables: Sequence[pa.Table]) -> pa.Table:
     """The rows of all tables, which are of these cuts but for their width, in panes of `pane_us`; sorted by pane."""
-    table = pa.concat_tables([t.replace_schema_metadata(None) for t in tables])
+    # Spark says which columns are never null, a fold does not: only names and types count
+    table = pa.concat_tables([pa.Table.from_arrays(t.columns, t.column_names) for t in tables])
     names = part_names(cuts.measures)
     marks = [name for name in table.column_names if name != PANE and name not in names.values()]
     panes: Ints = table.column(PANE).to_numpy()

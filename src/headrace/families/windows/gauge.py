@@ -29,8 +29,7 @@ class Gauge:
         if self._counted is None or self._counted[0] is not cuts:
             self._counted = (cuts, workload_of(self._rings.of(plans), cuts))
         work = self._counted[1]
-        answered = ((slot.base, len(numbered)) for slot, numbered in keys.bases.items())
-        sizes = count_groups((*((slot, len(numbered)) for slot, numbered in keys.slots.items()), *answered))
+        sizes = count_groups((slot, len(numbered)) for slot, numbered in keys.slots.items())
         before, after = round.watermark_before_us, round.watermark_us
         known = (cells, work.pane_us, work.predicates, work.keys, sizes)
         if before is None and after is not None:  # where a first round begins is not told by a watermark

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import RoundError
-from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
+from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name, place_rows
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
@@ -27,6 +27,7 @@ from headrace.families.windows.gauge import Gauge
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
+from headrace.families.windows.sending import Sending
 from headrace.families.windows.sketches.groves import limits_of
 from headrace.families.windows.suspects import find_faults, suspects_of
 from headrace.runtime.answers import Pieces
@@ -55,21 +56,25 @@ class WindowsWork:
         self._answering = Answering()
         self._gauge = Gauge()
         self._declared: Edges = ()
+        self._sending = Sending(place.config.cut_rows_max // 2)
 
     def replan(self, queries: Sequence[Registered]) -> None:
         self._rings.seat(queries, self._place.relation)
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         cuts = self._rings.cuts()
+        as_rows = self._sending.sends_rows(cuts, batch.is_small)
         with watch.stage("spark"):
             try:
-                table = self._collect(batch, cuts)
+                table = self._collect(batch, cuts, as_rows)
             except PySparkException as error:
                 if not is_value_fault(error):
                     raise
                 return Reading(_nothing, faults=self._find_faults(batch, error))
+        if as_rows:
+            self._sending.note(table.num_rows, table.num_rows, as_rows)
         if table.num_rows > self._place.config.cut_rows_max:
-            if self._rings.cut_apart():
+            if as_rows or self._rings.cut_apart():
                 return self.read(batch, round, watch)
             faults = dearest(cuts, table, self._rings.shares(), self._place.config.cut_rows_max)
             return Reading(_nothing, faults=faults)
@@ -77,7 +82,9 @@ class WindowsWork:
         if faults:
             return Reading(_nothing, faults=faults)
         census, panes = _census(table)
-        self._rings.note_cells(census.rows, panes.num_rows)
+        if not as_rows:
+            self._sending.note(census.rows, panes.num_rows, as_rows)
+            self._rings.note_cells(census.rows, panes.num_rows)
         return Reading(partial(self._answer, cuts, panes, _evaluate(batch.frame.sparkSession)), census)
 
     def _answer(self, cuts: Cuts, panes: pa.Table, evaluate: Evaluate, round: Round, watch: Stopwatch) -> Outcome:
@@ -103,13 +110,15 @@ class WindowsWork:
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
 
-    def _collect(self, batch: Batch, cuts: Cuts) -> pa.Table:
+    def _collect(self, batch: Batch, cuts: Cuts, as_rows: bool) -> pa.Table:
         """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
         frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
         frame.createOrReplaceTempView(VIEW)
         self._declare(frame.sparkSession, cuts.edges)
         limits = limits_of(self._place.config)
-        return frame.sparkSession.sql(aggregate_sql(cuts, batch.relation, batch.kind(), VIEW, limits)).toArrow()
+        text = aggregate_sql(cuts, batch.relation, batch.kind(), VIEW, limits, as_rows)
+        table = frame.sparkSession.sql(text).toArrow()
+        return place_rows(cuts, table) if as_rows else table
 
     def _declare(self, session: SparkSession, edges: Edges) -> None:
         """Edges of cells are variables of the session."""

@@ -129,8 +129,13 @@ class PaneLog:
         if start is not None:
             before = start.newest_before_us
         else:
-            before = self.rounds[-1].newest_us if self.rounds else None
+            before = self.newest_us
         return (True, 0) if before is None else (False, before + 1)
+
+    @property
+    def newest_us(self) -> int | None:
+        """The time of the newest row."""
+        return self.rounds[-1].newest_us if self.rounds else None
 
     def replay(self, from_us: int) -> Iterator[tuple[PaneRound, pa.Table]]:
         """Rounds with rows from that time on, oldest first."""

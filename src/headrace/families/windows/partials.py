@@ -27,6 +27,11 @@ class Partials:
     def nbytes(self) -> int:
         return sum(c.nbytes for c in (*self.columns, self._stamp, self._place))
 
+    @property
+    def groups(self) -> Ints32:
+        """Of every row."""
+        return self.columns.group[: self._rows]
+
     def append(self, new: Columns, places: Ops, groups: int) -> None:
         """Rows by pane; our columns are at these places among theirs, and their groups are below `groups`."""
         self._widen(groups)

@@ -6,7 +6,7 @@ and HAVING over those aggregates).  Queries of one slot sit on *rings*: on one o
 where that is short enough.  Every ring is fed from one Spark aggregate a round, whose rows are grouped by *cuts*:
 one by all keys, or one for each maximal group-by when that proves cheaper.  Predicates are bits of a signature:
 rows with the same bits meet.  Where many compare one attribute with constants, they are bands of its *cells*
-instead (`cells.py`), and the cell is one more key of the slot.
+instead (`cells.py`): Spark groups by the cell, and a slot of such a crowd has a ring for each *lane*.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from headrace.families.windows.bands import Band, split
-from headrace.families.windows.cells import Edges, cell, is_cell
+from headrace.families.windows.cells import Edges, cell
 from headrace.families.windows.finish import supports
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
 from headrace.sql.functions import may_raise
@@ -36,22 +36,15 @@ SHARED_PANES_MAX = 256  # a window of more panes than this gets a ring of its ow
 class Slot:
     """A predicate and a group-by: the rows and groups of a query, whatever its window.
 
-    With cells as the last keys, queries differ in the bands of cells they take; their groups are those of `base`."""
+    With cells, its queries differ in the bands of them they take."""
 
     where: Expr | None
     keys: tuple[Expr, ...]
+    cells: tuple[Expr, ...] = ()
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
-        return self._hash or remember_hash(self, (self.where, self.keys))
-
-    @property
-    def cells(self) -> tuple[Expr, ...]:
-        return tuple(key for key in self.keys if is_cell(key))
-
-    @property
-    def base(self) -> Slot:
-        return Slot(self.where, self.keys[: len(self.keys) - len(self.cells)])
+        return self._hash or remember_hash(self, (self.where, self.keys, self.cells))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +66,10 @@ class Share:
     measures: tuple[Measure, ...]
     program: Program
     bands: tuple[Band, ...] = ()
+
+    @property
+    def lane(self) -> Lane | None:
+        return Lane(self.window, self.measures) if self.bands else None
 
     @property
     def has_sketches(self) -> bool:
@@ -138,17 +135,30 @@ def _guard_aggregates(expr: Expr, where: Expr | None) -> Expr:
 # -- rings: who sits where ------------------------------------------------------------------------
 
 
-RingKey = tuple[Slot, int]
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What queries of a crowd must have in common to share a ring."""
+
+    window: Window
+    measures: tuple[Measure, ...]
+
+
+RingKey = tuple[Slot, int, Lane | None]
 
 
 @dataclass(slots=True, eq=False)
 class RingPlan:
-    """Queries of one slot whose windows start and end at edges of these panes."""
+    """Queries of one slot whose windows start and end at edges of these panes; of a crowd, those of one lane."""
 
     slot: Slot
     grain_us: int
+    lane: Lane | None = None
     members: dict[int, Share] = field(default_factory=dict)
     measures: Counter[Measure] = field(default_factory=Counter)
+
+    @property
+    def key(self) -> RingKey:
+        return self.slot, self.grain_us, self.lane
 
     @property
     def length(self) -> int:
@@ -176,8 +186,8 @@ class Seating:
     def add(self, query_id: int, share: Share) -> RingPlan:
         ring = self._fitting(share)
         if ring is None:
-            ring = RingPlan(share.slot, share.window.grain_us)
-            self.rings[(ring.slot, ring.grain_us)] = ring
+            ring = RingPlan(share.slot, share.window.grain_us, share.lane)
+            self.rings[ring.key] = ring
             self._by_slot.setdefault(share.slot, []).append(ring)
         ring.members[query_id] = share
         ring.measures.update(share.measures)
@@ -186,7 +196,9 @@ class Seating:
         return ring
 
     def _fitting(self, share: Share) -> RingPlan | None:
-        """The coarsest ring of the slot whose panes fit the window and are not too many for it."""
+        """The lane of a crowd; else the slot's coarsest ring whose panes fit the window and are not too many for it."""
+        if share.lane is not None:
+            return self.rings.get((share.slot, share.window.grain_us, share.lane))
         grain, reach = share.window.grain_us, share.window.range_us
         fits = [
             r for r in self._by_slot.get(share.slot, ())
@@ -201,7 +213,7 @@ class Seating:
         ring.measures.subtract(share.measures)
         ring.measures += Counter()  # drops what nobody needs
         if not ring.members:
-            del self.rings[(ring.slot, ring.grain_us)]
+            del self.rings[ring.key]
             self._by_slot[ring.slot].remove(ring)
         return ring
 
@@ -211,7 +223,7 @@ class Seating:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One grouping of the round's rows: by these keys, the bits of these predicates, and cells that tell others."""
+    """One grouping of the round's rows: by these keys, the bits of these predicates, and cells."""
 
     keys: tuple[Expr, ...]
     predicates: tuple[Expr, ...]
@@ -237,7 +249,8 @@ class Cuts:
     def find(self, slot: Slot) -> int | None:
         """The cut whose rows the slot can be rolled up from."""
         for i, cut in enumerate(self.cuts):
-            if set(slot.keys) <= set(cut.keys) and (slot.where is None or self._tells(cut, slot.where)):
+            has_all = set(slot.keys) <= set(cut.keys) and set(slot.cells) <= set(cut.cells)
+            if has_all and (slot.where is None or self._tells(cut, slot.where)):
                 return i
         return None
 
@@ -269,31 +282,32 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
     United: one grouping by all keys.  Else one for each maximal group-by: more passes over the rows, but fewer
     groups when keys have little to do with each other.  `Choice` finds out which is cheaper.
     """
-    predicates: dict[tuple[Expr, ...], dict[Expr, None]] = {}
+    predicates: dict[tuple[Expr, ...], tuple[dict[Expr, None], dict[Expr, None]]] = {}
     measures: dict[Measure, None] = {}
     edges: dict[Expr, set[int]] = {}
     pane_us = 0
     for ring in rings:
         for key, own in ring.edges().items():
             edges.setdefault(key, set()).update(own)
-        wanted = predicates.setdefault(tuple(dict.fromkeys(ring.slot.keys)), {})
+        wanted, cells = predicates.setdefault(tuple(dict.fromkeys(ring.slot.keys)), ({}, {}))
+        cells.update(dict.fromkeys(ring.slot.cells))
         if ring.slot.where is not None:
             wanted[ring.slot.where] = None
         measures.update(dict.fromkeys(ring.measures))
         pane_us = math.gcd(pane_us, ring.grain_us)
-    groupings: list[tuple[dict[Expr, None], dict[Expr, None]]] = []
-    for keys, wanted in sorted(predicates.items(), key=lambda item: _fineness(item[0]), reverse=True):
+    groupings: list[tuple[dict[Expr, None], dict[Expr, None], dict[Expr, None]]] = []
+    for keys, (wanted, cells) in sorted(predicates.items(), key=lambda item: _fineness(item[0]), reverse=True):
         holder = next((g for g in groupings if united or _follows(keys, g[0])), None)
         if holder is None:
-            groupings.append((dict.fromkeys(keys), dict(wanted)))
-        else:
-            holder[0].update(dict.fromkeys(keys))
-            holder[1].update(wanted)
-    told = [_tell_by_cells(keys, wanted, edges) for keys, wanted in groupings]
+            holder = ({}, {}, {})
+            groupings.append(holder)
+        for held, more in zip(holder, (dict.fromkeys(keys), wanted, cells), strict=True):
+            held.update(more)
+    told = [_tell_by_cells(keys, wanted, edges) for keys, wanted, _ in groupings]
     order = {p: i for i, p in enumerate(dict.fromkeys(p for wanted, _ in told for p in wanted))}
     cuts = (
-        Cut(tuple(keys), tuple(sorted(wanted, key=order.__getitem__)), cells)
-        for (keys, _), (wanted, cells) in zip(groupings, told, strict=True)
+        Cut(tuple(keys), tuple(sorted(wanted, key=order.__getitem__)), tuple(dict.fromkeys((*cells, *telling))))
+        for (keys, _, cells), (wanted, telling) in zip(groupings, told, strict=True)
     )
     return Cuts(pane_us, tuple(cuts), tuple(measures), tuple((key, tuple(sorted(own))) for key, own in edges.items()))
 

@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.families.windows import ring_kernels as kernels
 from headrace.families.windows.partials import Partials
@@ -135,6 +136,14 @@ class Ring:
         self._open.renumber(numbers, kept.size)
         self._groups = kept.size
         self._resize(_room(kept.size, 1))
+
+    def held(self, groups: int) -> NDArray[np.bool_]:
+        """Which of so many groups have rows in a pane that is open or may be asked for."""
+        found = np.zeros(max(groups, self._groups), np.bool_)
+        for rows in (self._tail, self._head):
+            found[: self._groups] |= (rows.ints[:, 0, : self._groups] > 0).any(axis=0)
+        found[self._open.groups] = True
+        return found[:groups]
 
     def add(self, panes: Ints, groups: Ints32, ints: Ints, floats: Floats, places: Ops | None = None) -> None:
         """Merge partial rows, by pane, into open panes, in the order given.

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.windows.banding import CellOrder, fold_bands
+from headrace.families.windows.banding import Banding, answers_of
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.crowd import Crowd
-from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
+from headrace.families.windows.feed import CellRows, KeySpace, PaneRows, SlotRows
 from headrace.families.windows.fold_plan import FoldPlan
 from headrace.families.windows.folds import Folds
 from headrace.families.windows.groups import Evaluate
-from headrace.families.windows.measures import arrange
+from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.panes import PaneLog, served_by
 from headrace.families.windows.plan import (
     Choice,
@@ -39,6 +39,7 @@ from headrace.families.windows.plan import (
 from headrace.families.windows.ring import Ring, Windows
 from headrace.families.windows.seats import ALWAYS, Closed, Seat, members_of
 from headrace.families.windows.sketches.groves import Groves
+from headrace.families.windows.spots import LaneSpots, Spots
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
@@ -47,7 +48,9 @@ from headrace.values import US_PER_MS, Relation
 
 Ints = NDArray[np.int64]
 
-Rolled = tuple[Twig, SlotRows]
+Rolled = tuple[Twig, SlotRows | CellRows]
+Fed = tuple[Sequence[Seat], Arrangement, SlotRows]
+"""Rows for some seats, and which columns they have."""
 SELECTIVITIES_MAX = 32
 ANSWERS_MAX = 1 << 20  # of rings, held at once
 MEMORY_ROUNDS = 8
@@ -69,7 +72,7 @@ class Rings:
         self._seats: dict[RingKey, Seat] = {}
         self._crowd = Crowd()
         self._wheres: dict[int, Expr | None] = {}
-        self._orders: dict[Slot, CellOrder] = {}
+        self._crowds: dict[Slot, Banding] = {}
         self._since: dict[int, int] = {}
         self._cuts: Cuts | None = None
         self._cuts_apart: int | None = None
@@ -101,21 +104,23 @@ class Rings:
             forms = [(self._covered_from(form), form) for form in self._crowd.forms(asked)]
             since, form = min(forms, key=lambda item: item[0])  # of equal history, the form that is preferred
             self._since[query_id] = since
-            self._place(self._seating.add(query_id, form), form)
+            self._place(self._seating.add(query_id, form), form, since)
             self._groves.join(query_id, form)
             self._replanned()
 
     def unseat(self, ids: Iterable[int]) -> None:
         for query_id in ids:
+            gone = self._seating.shares[query_id]
             plan = self._seating.remove(query_id)
             self._groves.leave(query_id)
             del self._since[query_id]
             self._crowd.remove(self._wheres.pop(query_id))
-            key = (plan.slot, plan.grain_us)
+            if plan.lane is not None:
+                self._crowds[plan.slot].spots.leave(plan.lane, gone.bands)
             if plan.members:
-                self._seats[key].members = None
+                self._seats[plan.key].members = None
             else:
-                del self._seats[key]
+                del self._seats[plan.key]
                 if not any(s.plan.slot == plan.slot for s in self._seats.values()):
                     self._forget(plan.slot)
             self._replanned()
@@ -150,16 +155,20 @@ class Rings:
             self._cuts_apart = len(plan_cuts(self._seating.rings.values(), united=False).cuts)
         return self._cuts_apart
 
-    def _place(self, plan: RingPlan, asked: Share) -> None:
+    def _place(self, plan: RingPlan, asked: Share, since_us: int) -> None:
         """Make sure the ring can hold a new member; one that cannot is rebuilt from the log."""
-        key = (plan.slot, plan.grain_us)
-        seat = self._seats.get(key)
+        seat = self._seats.get(plan.key)
+        begins_us = ALWAYS
+        if plan.lane is not None:
+            spots = self._crowds.setdefault(plan.slot, Banding(Spots())).spots
+            newest_us = None if seat is None or seat.ring is None else self._log.newest_us
+            begins_us = spots.join(plan.lane, asked.bands, ALWAYS if newest_us is None else newest_us + 1)
         if seat is None:
-            self._seats[key] = Seat(plan, arrange(tuple(plan.measures)))
+            self._seats[plan.key] = Seat(plan, arrange(tuple(plan.measures)))
             return
         seat.members = None
         short = seat.ring is not None and asked.window.range_us // plan.grain_us > seat.ring.length
-        if short or any(m not in seat.arrangement.ints for m in asked.measures):
+        if short or since_us < begins_us or any(m not in seat.arrangement.ints for m in asked.measures):
             seat.ring = None
             seat.arrangement = arrange(tuple(plan.measures))
 
@@ -176,18 +185,30 @@ class Rings:
         self._folds.begin(self._plan_folds(), round.watermark_before_us)
         found = PaneRows(cuts, panes, self.keys, evaluate)
         rolled = list(found.roll(self._branches_of(cuts)))
-        self._rebuild(round, rolled, evaluate)
+        fed = list(self._feed(rolled))
+        self._rebuild(round, fed, evaluate)
         self._groves.take(cuts, found, self._history(evaluate), round.watermark_before_us)
         self._begin_later()
-        for twig, rows in rolled:
-            for seat in self._by_slot[twig.slot]:
+        for seats, given, rows in fed:
+            for seat in seats:
                 if not seat.is_barred:
-                    seat.add(rows, twig.arrangement, ALWAYS)
-            self._note_seen(twig.slot, rows)
+                    seat.add(rows, given, ALWAYS)
         self._note_selectivity(rolled, round)
         self._check_memory()
         self.barred.update(self._groves.faults)
         return logged()
+
+    def _feed(self, rolled: Iterable[Rolled]) -> Iterator[Fed]:
+        """What each ring takes of the rows of its slot: all of them, or on a lane those of its bands."""
+        for twig, rows in rolled:
+            seats = self._by_slot[twig.slot]
+            self._note_seen(twig.slot, rows)
+            if isinstance(rows, SlotRows):
+                yield seats, twig.arrangement, rows
+                continue
+            by_lane = {seat.plan.lane: seat for seat in seats}
+            for lane, own, folded in self._crowds[twig.slot].fold(rows, twig.arrangement):
+                yield [by_lane[lane]], own, folded
 
     def _history(self, evaluate: Evaluate) -> Iterator[tuple[Cuts, PaneRows, int]]:
         """The rounds of the log, read as they are asked for."""
@@ -200,7 +221,7 @@ class Rings:
         for query_id, since in self._groves.since.items():
             self._since[query_id] = max(self._since[query_id], since)
             plan = self._seating.ring_of[query_id]
-            self._seats[plan.slot, plan.grain_us].members = None
+            self._seats[plan.key].members = None
         self._groves.since.clear()
 
     def close(self, watermark_us: int | None) -> Iterator[list[Closed]]:
@@ -216,12 +237,12 @@ class Rings:
             assert seat.ring is not None and watermark_us is not None
             through = watermark_us // seat.plan.grain_us - 1
             while seat.ring.is_behind(through):
+                lane = self._lane_of(seat)
                 if seat.members is None:
-                    seat.members = members_of(seat.plan, self._since)
+                    seat.members = members_of(seat.plan, self._since, lane)
                 answers = seat.ring.close(through, seat.members.ring_windows, room)
-                if answers.end.size and seat.members.bands is not None:
-                    pairs = self._order_of(seat.plan.slot).numbered()
-                    answers = fold_bands(answers, seat.ring.layout, seat.members.bands, pairs)
+                if lane is not None and seat.members.lane is not None and answers.end.size:
+                    answers = answers_of(answers, lane, seat.members.lane)
                 room -= answers.end.size
                 if answers.end.size:
                     sketches = self._groves.answer(seat.plan.slot, seat.plan.grain_us, seat.members, answers)
@@ -236,18 +257,15 @@ class Rings:
         self._groves.faults.clear()
         yield closed
 
-    def _order_of(self, slot: Slot) -> CellOrder:
-        pairs, groups = self.keys.of_slot(slot), self.keys.of_answers(slot)
-        order = self._orders.get(slot)
-        if order is None or order.pairs is not pairs or order.groups is not groups:
-            order = self._orders[slot] = CellOrder(pairs, groups, slot.cells)
-        return order
+    def _lane_of(self, seat: Seat) -> LaneSpots | None:
+        plan = seat.plan
+        return None if plan.lane is None else self._crowds[plan.slot].spots.lanes[plan.lane]
 
     def _forget(self, slot: Slot) -> None:
         """Its groups get new numbers, if they come again."""
         self.keys.forget(slot)
         self._seen.pop(slot, None)
-        self._orders.pop(slot, None)
+        self._crowds.pop(slot, None)
 
     def prune(self, watermark_us: int | None) -> int:
         """Forget panes no window can need; the first round of the log that stays."""
@@ -280,7 +298,7 @@ class Rings:
     def rest(self) -> None:
         self._folds.rest()
 
-    def _note_seen(self, slot: Slot, rows: SlotRows) -> None:
+    def _note_seen(self, slot: Slot, rows: SlotRows | CellRows) -> None:
         """When each group was last seen."""
         seen = self._seen.get(slot)
         size = len(self.keys.of_slot(slot))
@@ -296,18 +314,41 @@ class Rings:
         by_slot: dict[Slot, list[Seat]] = {}
         for seat in self._seats.values():
             by_slot.setdefault(seat.plan.slot, []).append(seat)
+        for seats in by_slot.values():
+            self._retire_spots(seats)
         for slot, seen in list(self._seen.items()):
             # a group is seen by where its pane begins: the row may be as much newer as the widest pane is wide
             reach = max(s.plan.grain_us * (s.plan.length + 1) for s in by_slot[slot])
             groups = len(self.keys.of_slot(slot))
             kept = np.flatnonzero(seen[:groups] >= watermark_us - reach)
             if slot.keys and groups > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
+                if slot.cells:
+                    self._retire_spots(by_slot[slot], kept)
                 order = self.keys.keep(slot, kept)
                 self._seen[slot] = seen[order]
                 self._groves.forget(slot)
+                if slot.cells:
+                    self._crowds[slot].spots.regroup(order)
+                    continue
                 for seat in by_slot[slot]:
                     if seat.ring is not None:
                         seat.ring.keep(order)
+
+    def _retire_spots(self, seats: Sequence[Seat], groups: Ints | None = None) -> None:
+        """Where a good part of a lane's spots is in no pane any more, number the others anew; of other groups than
+        these, if some are given, none is left."""
+        for seat in seats:
+            lane, key, ring = self._lane_of(seat), seat.plan.lane, seat.ring
+            if lane is None or key is None:
+                continue
+            held = np.ones(lane.band.size, np.bool_) if ring is None else ring.held(lane.band.size)
+            if groups is not None:
+                held &= np.isin(lane.group, groups)
+            kept = np.flatnonzero(held)
+            if groups is not None or lane.band.size > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
+                self._crowds[seat.plan.slot].spots.keep(key, kept)
+                if ring is not None:
+                    ring.keep(kept)
 
     def unshared_s(self, rows: int, spark_s: float) -> float:
         """Spark time of the round with each query a job of its own, at the least: a micro-batch each.
@@ -336,34 +377,46 @@ class Rings:
         self._branches.clear()
         self._by_slot.clear()
 
-    def _rebuild(self, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate) -> None:
+    def _rebuild(self, round: Round, fed: Sequence[Fed], evaluate: Evaluate) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
-        found = [(seat, rows) for twig, rows in rolled for seat in self._by_slot[twig.slot] if seat.ring is None]
+        found = [seat for slot in self._by_slot.values() for seat in slot if seat.ring is None and not seat.is_barred]
         if not found:
             return
         # before anything is allocated: a ring is as wide as the slot has groups
-        self._bar({id(s): (s, s.nbytes(len(self.keys.of_slot(s.plan.slot)))) for s, _ in found})
-        missing = [(seat, rows) for seat, rows in found if not seat.is_barred]
+        self._bar({id(seat): (seat, seat.nbytes(self._width(seat))) for seat in found})
+        missing = [seat for seat in found if not seat.is_barred]
+        oldest_us = {id(seat): int(rows.pane_us[0]) for seats, _, rows in reversed(fed) for seat in seats
+                     if rows.pane_us.size}  # fmt: skip
         before, after = round.watermark_before_us, round.watermark_us
-        for seat, rows in missing:
-            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, seat.first_pane(before, after, rows))
-        if before is None:
-            return
-        new = {id(seat) for seat, _ in missing}
-        slots = {seat.plan.slot for seat, _ in missing}
-        first_us = min((s.ring.next_pane * s.plan.grain_us for s, _ in missing if s.ring is not None), default=0)
+        for seat in missing:
+            first = seat.first_pane(before, after, oldest_us.get(id(seat)))
+            seat.ring = Ring(seat.arrangement.layout, seat.plan.length, first)
+        if before is not None:
+            self._replay(missing, before, evaluate)
+
+    def _width(self, seat: Seat) -> int:
+        """Groups a ring is for, as far as they are known."""
+        lane = self._lane_of(seat)
+        return len(self.keys.of_slot(seat.plan.slot)) if lane is None else lane.band.size
+
+    def _replay(self, missing: Sequence[Seat], before_us: int, evaluate: Evaluate) -> None:
+        """Feed the log to these rings, and close what was closed before the round."""
+        new, slots = {id(seat) for seat in missing}, {seat.plan.slot for seat in missing}
+        for seat in missing:
+            if seat.plan.lane is not None:
+                self._crowds[seat.plan.slot].spots.begin_anew(seat.plan.lane, ALWAYS)
+        first_us = min((s.ring.next_pane * s.plan.grain_us for s in missing if s.ring is not None), default=0)
         for entry, table in self._log.replay(first_us):
             branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
-            for twig, old in PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches):
-                self._note_seen(twig.slot, old)
-                for seat in self._by_slot[twig.slot]:
+            for seats, given, old in self._feed(PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches)):
+                for seat in seats:
                     # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
                     # count this round (`since`), and for all others that is the same window
                     if id(seat) in new and seat.ring is not None:
-                        seat.add(old, twig.arrangement, seat.ring.next_pane)
-        for seat, _ in missing:
+                        seat.add(old, given, seat.ring.next_pane)
+        for seat in missing:
             assert seat.ring is not None
-            seat.ring.close(before // seat.plan.grain_us - 1, Windows.none())
+            seat.ring.close(before_us // seat.plan.grain_us - 1, Windows.none())
 
     # -- statistics and limits --------------------------------------------------------------------------
 
@@ -382,7 +435,8 @@ class Rings:
         if self._rounds % MEMORY_ROUNDS != 1:
             return
         rings = self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
-        self.nbytes = rings + self.keys.nbytes + sum(seen.nbytes for seen in self._seen.values())
+        spots = sum(crowd.spots.nbytes for crowd in self._crowds.values())
+        self.nbytes = rings + self.keys.nbytes + spots + sum(seen.nbytes for seen in self._seen.values())
 
     def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> int:
         """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed; their bytes.

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.windows.band_kernels import Bands
-from headrace.families.windows.banding import bands_of
-from headrace.families.windows.bands import Band
+from headrace.families.windows.banding import Shapes, shapes_of
 from headrace.families.windows.feed import SlotRows
 from headrace.families.windows.measures import Arrangement, places_in
 from headrace.families.windows.plan import Program, RingPlan
 from headrace.families.windows.ring import Answers, Ring, Windows, bytes_a_group
 from headrace.families.windows.ring_kernels import Ops
 from headrace.families.windows.sketches.groves import Values
+from headrace.families.windows.spots import LaneSpots, Taken
 from headrace.sql.tree import Aggregate
 from headrace.values import Window
 
@@ -28,7 +27,7 @@ ALWAYS = -(1 << 60)
 class Members:
     """Who sits on a ring: ids of queries, the window shape each answers with, and which of the programs it has.
 
-    On a ring of cells a shape is a window of the ring (`ring_windows`) and bands of its cells."""
+    On a lane there is one window; a shape is a band of it, and the time from which on its query has all rows."""
 
     windows: Windows
     ids: Ints
@@ -36,29 +35,26 @@ class Members:
     program: Ints
     programs: tuple[Program, ...]
     ring_windows: Windows
-    bands: Bands | None = None
+    lane: Shapes | None = None
 
 
-def members_of(plan: RingPlan, since: Mapping[int, int]) -> Members:
+def members_of(plan: RingPlan, since: Mapping[int, int], spots: LaneSpots | None) -> Members:
     """Window shapes and programs of a ring's members, as arrays; `since`: windows that start before lack rows."""
-    windows: dict[tuple[Window, int], dict[tuple[Band, ...], None]] = {}
+    shapes: dict[tuple[Window, int, Taken], int] = {}
     programs: dict[int, tuple[int, Program]] = {}
+    members: list[tuple[int, int, int]] = []
     for query_id, asked in plan.members.items():
-        windows.setdefault((asked.window, since[query_id]), {})[asked.bands] = None
-        programs.setdefault(id(asked.program), (len(programs), asked.program))
-    flat = [(window, bands) for window, asked_bands in windows.items() for bands in asked_bands]
-    shapes = {shape: i for i, shape in enumerate(flat)}
-    members = [
-        (query_id, shapes[(asked.window, since[query_id]), asked.bands], programs[id(asked.program)][0])
-        for query_id, asked in plan.members.items()
-    ]
+        shape = shapes.setdefault((asked.window, since[query_id], asked.bands), len(shapes))
+        number, _ = programs.setdefault(id(asked.program), (len(programs), asked.program))
+        members.append((query_id, shape, number))
     ids, places, program = np.array(members, np.int64).T.copy()
-    own = _windows([window for window, _ in flat], plan.grain_us)
+    own = _windows([(window, from_us) for window, from_us, _ in shapes], plan.grain_us)
     listed = tuple(p for _, p in programs.values())
-    if not plan.slot.cells:
+    if spots is None:
         return Members(own, ids, places, program, listed, own)
-    ring_windows = _windows(list(windows), plan.grain_us)
-    return Members(own, ids, places, program, listed, ring_windows, bands_of([list(b) for b in windows.values()]))
+    earliest = [min(((window, from_us) for window, from_us, _ in shapes), key=lambda shape: shape[1])]
+    lane = shapes_of([taken for _, _, taken in shapes], own.first_start + own.range_panes, spots)
+    return Members(own, ids, places, program, listed, _windows(earliest, plan.grain_us), lane)
 
 
 def _windows(windows: Sequence[tuple[Window, int]], grain_us: int) -> Windows:
@@ -86,12 +82,12 @@ class Seat:
         """What the ring takes with so many groups, but for rows of open panes."""
         return groups * bytes_a_group(self.plan.length, self.arrangement.layout)
 
-    def first_pane(self, before: int | None, after: int | None, rows: SlotRows) -> int:
-        """The oldest pane that can still matter, by the watermarks before and after the round of these rows."""
+    def first_pane(self, before: int | None, after: int | None, oldest_us: int | None) -> int:
+        """The oldest pane that can still matter, by the watermarks before and after a round, and its oldest row."""
         grain = self.plan.grain_us
         if before is not None:
             return before // grain - self.plan.length
-        oldest = [int(rows.pane_us[0]) // grain] if rows.pane_us.size else []
+        oldest = [] if oldest_us is None else [oldest_us // grain]
         return min([*oldest, *([] if after is None else [after // grain])], default=0)
 
     def add(self, rows: SlotRows, given: Arrangement, oldest: int) -> None:

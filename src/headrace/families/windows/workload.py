@@ -56,10 +56,11 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class RingWork:
-    """A ring: columns it keeps, and its windows as (slide, first end, how many queries have it)."""
+    """A ring: columns it keeps, bands of cells it is for, its windows as (slide, first end, queries that have it)."""
 
     plan: RingPlan
     columns: int
+    bands: int
     windows: tuple[tuple[int, int, int], ...]
 
 
@@ -89,7 +90,8 @@ def columns_of_measures(measures: Iterable[Measure]) -> int:
 
 def _ring(plan: RingPlan) -> RingWork:
     windows = Counter(shape_of(share) for share in plan.members.values())
-    return RingWork(plan, columns_of_measures(plan.measures), tuple((*shape, n) for shape, n in windows.items()))
+    bands = len({share.bands for share in plan.members.values()})
+    return RingWork(plan, columns_of_measures(plan.measures), bands, tuple((*shape, n) for shape, n in windows.items()))
 
 
 def shape_of(share: Share) -> tuple[int, int]:
@@ -103,7 +105,7 @@ class Workload:
     """A plan, counted.  Arrays of slots, rings and shapes; each ring names its slot, each shape its ring.
 
     `key_values` is how many values each key may have, if nobody has counted; `cell_steps` how many comparisons it takes
-    to place a row among the edges of each cell."""
+    to place a row among the edges of each cell; `ring_bands` how many bands of each group a ring keeps."""
 
     queries: int
     pane_us: int
@@ -120,6 +122,7 @@ class Workload:
     ring_slot: Ints
     ring_grain_us: Ints
     ring_columns: Ints
+    ring_bands: Ints
     shape_ring: Ints
     shape_slide_us: Ints
     shape_end_us: Ints
@@ -132,7 +135,8 @@ def workload_of(rings: list[RingWork], cuts: Cuts) -> Workload:
     for ring in rings:
         wanted[slots[ring.plan.slot]].update(ring.plan.measures)
     groupings = [grouping(cut) for cut in cuts.cuts]
-    keys, edges = all_keys(cuts), {key: len(own) for key, own in cuts.edges}
+    edges = {key: len(own) for key, own in cuts.edges}
+    keys = [*all_keys(cuts), *dict.fromkeys(key for cut in cuts.cuts for key in cut.cells)]
     shapes = np.array([(i, *w) for i, ring in enumerate(rings) for w in ring.windows], np.int64).reshape(-1, 4)
     return Workload(
         int(shapes[:, 3].sum()), cuts.pane_us, max(len(cuts.cuts), 1), tuple(map(emit, keys)),
@@ -143,7 +147,7 @@ def workload_of(rings: list[RingWork], cuts: Cuts) -> Workload:
         np.array([columns_of_measures(m) for m in wanted], np.int64),
         np.array([slots[r.plan.slot] for r in rings], np.int64),
         np.array([r.plan.grain_us for r in rings], np.int64), np.array([r.columns for r in rings], np.int64),
-        *shapes.T.copy(),
+        np.array([r.bands for r in rings], np.int64), *shapes.T.copy(),
     )  # fmt: skip
 
 
@@ -234,21 +238,21 @@ def quantities_of(work: Workload, flow: Flow) -> Quantities:
 def _rolled(work: Workload, flow: Flow, cells: float) -> Quantities:
     panes = flow.advance_us / max(work.pane_us, 1) + 1.0
     rows = np.minimum(panes * groups_of(work.slots, flow), cells)
+    fed = rows[work.ring_slot] * (work.ring_columns * work.ring_bands).astype(np.float64)
     return {
         "roll_slot": np.ones(len(work.slots)), "roll_slot_column": rows * work.slot_columns,
-        "roll_ring": np.ones(work.ring_slot.size), "roll_ring_column": rows[work.ring_slot] * work.ring_columns,
+        "roll_ring": np.ones(work.ring_slot.size), "roll_ring_column": fed,
     }  # fmt: skip
 
 
 def _answered(work: Workload, flow: Flow) -> Quantities:
     groups = groups_of(work.slots, flow)[work.ring_slot]
-    answered = groups_of((slot.base for slot in work.slots), flow)[work.ring_slot]
     panes = flow.after_us // work.ring_grain_us - flow.before_us // work.ring_grain_us
     ends = _passed(flow.after_us, work) - _passed(flow.before_us, work)
-    answers = ends * answered[work.shape_ring]
-    joined = ends * groups[work.shape_ring] * work.ring_columns[work.shape_ring]
+    answers = ends * groups[work.shape_ring]
+    joined = answers * (work.ring_columns * work.ring_bands)[work.shape_ring]
     return {
-        "answer": np.ones(1), "answer_pane": panes * groups * work.ring_columns,
+        "answer": np.ones(1), "answer_pane": panes * groups * work.ring_columns * work.ring_bands,
         "answer_ring": (panes > 0).astype(np.float64), "answer_shape": joined,
         "answer_query": ((ends > 0) * work.shape_queries).astype(np.float64),
         "answer_row": answers * work.shape_queries, "write_row": answers * work.shape_queries,
