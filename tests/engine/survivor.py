@@ -1,7 +1,8 @@
 """A run that may be killed anywhere: a fixed list of steps over one folder, resumed where the home says it stopped.
 
 Every catalog change is one record of the catalog log, so the catalog's version tells which steps are done.
-As a script (`python survivor.py FOLDER FORM`) it is the child that the survival tests kill.
+As a script (`python survivor.py FOLDER FORM [wait]`) it is the child that the survival tests kill; with `wait` it
+starts Spark, and goes on when its input ends.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import headrace
 from headrace.config import Config
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.ledger import Ledger
+from headrace.runtime.session import make_session
 from headrace.sql.bind import bind
 from tests.streams import EPOCH_US, write_file
 
@@ -28,6 +30,7 @@ DDL = "k STRING, x DOUBLE, n INT, ts TIMESTAMP"
 FILE_US = 10_000_000
 LATE_US = 5_000_000
 ROWS = 60
+CONFIG = Config.of(master="local[2]", driver_memory="1g")
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,7 @@ def rows_of(index: int) -> pa.Table:
 def survive(folder: Path, form: str, spark: SparkSession | None = None) -> None:
     """All steps that the home does not have yet, in order."""
     (folder / "src").mkdir(parents=True, exist_ok=True)
-    with headrace.Engine(folder / "race", spark=spark, config=Config.of(master="local[2]", driver_memory="1g")) as eng:
+    with headrace.Engine(folder / "race", spark=spark, config=CONFIG) as eng:
         source = f"parquet:{folder / 'src'}?maxFilesPerTrigger=1"
         eng.create_stream("s", source, schema=DDL, time="ts", late=f"{LATE_US} microseconds")
         for step in _to_do(FORMS[form], eng.catalog.version - 1):
@@ -147,4 +150,7 @@ def answers_by_id(race: Path, form: str) -> dict[int, list[dict[str, Any]]]:
 
 if __name__ == "__main__":
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if sys.argv[3:] == ["wait"]:
+        make_session(CONFIG)
+        sys.stdin.read()
     survive(Path(sys.argv[1]), sys.argv[2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -9,8 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.families.windows import answering, fold_plan, plan, rings
+from headrace.families.windows.folds import Folds
+from headrace.families.windows.panes import PaneRound
 from headrace.runtime.ledger import Ledger
-from tests.engine.race import Race, Row, row
+from tests.engine.race import Race, Row, row, rows_of
 
 QUERIES = {
     "fine": "SELECT k, count(*) AS c, sum(x) AS t, window.end AS we FROM s GROUP BY k, window(ts, '10 seconds')",
@@ -93,3 +96,31 @@ def test_sketches_and_cells_do_not_keep_the_log_fine(
     race.check("days", "sketched", "band0", "band2", "band4")
     race.check("band5", whole=False)
     assert race.answers("band5")
+
+
+def test_folded_rounds_are_folded_again_with_new_ones(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
+    folds = count_folds(monkeypatch)
+    race = Race(spark, tmp_path)
+    long = "SELECT k, count(x) AS c, stddev(x) AS d, window.end AS we FROM s " \
+           "GROUP BY k, window(ts, '1000 seconds', '100 seconds')"
+    race.eng.add_many({"fine": QUERIES["fine"], "long": long})
+    race.feed(*(rows_of(20 * i, 20) for i in range(14)))
+    race.eng.run()
+    assert any(any(was) and not all(was) for was in folds), "files that were folded, and rounds that were not, in one fold"
+    race.check("fine", "long")
+
+
+def count_folds(monkeypatch: pytest.MonkeyPatch) -> list[list[bool]]:
+    """Of each fold, which of its files have been folded before."""
+    found: list[list[bool]] = []
+    fold = Folds._fold
+
+    def noted(self: Folds, entries: Sequence[PaneRound], due: fold_plan.Fold) -> PaneRound:
+        found.append([e.is_folded for e in entries])
+        return fold(self, entries, due)
+
+    monkeypatch.setattr(Folds, "_fold", noted)
+    return found

@@ -12,8 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,7 +28,6 @@ from tests.streams import same_value
 
 CHILD = Path(__file__).with_name("survivor.py")
 CHILD_S_MAX = 240
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a child lives for seconds: start fast, compile lightly
 Answers = dict[int, list[dict[str, Any]]]
 
 # what a round leaves, in the order it does: each is a moment to be killed at
@@ -97,46 +97,68 @@ def draw_kills(r: Random) -> list[Kill]:
 
 
 def kill_and_restart(folder: Path, form: str, kills: Sequence[Kill]) -> int:
-    """Run the child to its end through all the kills; how many of them it felt."""
-    hits = 0
-    for kill in kills:
-        hits += run_child(folder, form, kill)
-    run_child(folder, form, None)
+    """Run the child to its end through all the kills; how many of them it felt.
+
+    While one runs the next starts its Spark, and waits: it opens the home when the one before is gone."""
+    hits, spare = 0, list[Child]()
+    with ExitStack() as ends:
+        for kill, following in zip_longest([*kills, None], kills[1:]):
+            child = spare.pop() if spare else ends.enter_context(Child(folder, form, _is_late(kill)))
+            if kill is not None and _is_late(following):
+                spare.append(ends.enter_context(Child(folder, form, waits=True)))
+            hits += child.run(kill)
+            child.end()
     assert (folder / "done").exists()
     return hits
 
 
-def run_child(folder: Path, form: str, kill: Kill | None) -> bool:
-    """Start the child; whether it was killed before it was done."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "SPARK_SUBMIT_OPTS": QUICK_JAVA}
-    log = folder / "child.log"
-    with log.open("ab") as out:
-        child = subprocess.Popen([sys.executable, str(CHILD), str(folder), form], stdout=out, stderr=out, env=env,
-                                 start_new_session=True)
-        try:
-            return _watch(child, folder, kill, log)
-        finally:
-            with suppress(ProcessLookupError):  # Spark's Java is in the child's group
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+def _is_late(kill: Kill | None) -> bool:
+    """Not while Spark starts."""
+    return kill is None or kill.file is not None
 
 
-def _watch(child: subprocess.Popen[bytes], folder: Path, kill: Kill | None, log: Path) -> bool:
-    moment = None if kill is None or kill.file is None else folder / "race" / "streams" / "s" / kill.file
-    deadline = time.monotonic() + CHILD_S_MAX
-    while kill is None or (moment is not None and not moment.exists()):
-        status = child.poll()
-        if status is not None:
-            assert status == 0, f"the child failed:\n{_tail(log)}"
-            return False
-        assert time.monotonic() < deadline, f"the child hangs:\n{_tail(log)}"
-        time.sleep(0.0005 if kill is not None else 0.05)
-    time.sleep(kill.after_s)
-    if kill.all_of_it:
-        os.killpg(child.pid, signal.SIGKILL)
-    else:
-        child.kill()
-    return child.wait() == -signal.SIGKILL
+class Child:
+    """A process over the folder; with `waits` it starts Spark, and nothing else until it is told to run."""
+
+    def __init__(self, folder: Path, form: str, waits: bool) -> None:
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        self._folder = folder
+        self._log = folder / "child.log"
+        words = [sys.executable, str(CHILD), str(folder), form, *(["wait"] if waits else [])]
+        with self._log.open("ab") as out:
+            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=out, stderr=out, env=env,
+                                             start_new_session=True)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        with suppress(ProcessLookupError):  # Spark's Java is in the child's group
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def run(self, kill: Kill | None) -> bool:
+        """Let it run; whether it was killed before it was done."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        moment = None if kill is None or kill.file is None else self._folder / "race" / "streams" / "s" / kill.file
+        deadline = time.monotonic() + CHILD_S_MAX
+        while kill is None or (moment is not None and not moment.exists()):
+            status = self._process.poll()
+            if status is not None:
+                assert status == 0, f"the child failed:\n{_tail(self._log)}"
+                return False
+            assert time.monotonic() < deadline, f"the child hangs:\n{_tail(self._log)}"
+            time.sleep(0.0005 if kill is not None else 0.05)
+        time.sleep(kill.after_s)
+        if kill.all_of_it:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        else:
+            self._process.kill()
+        return self._process.wait() == -signal.SIGKILL
 
 
 def _tail(log: Path) -> str:

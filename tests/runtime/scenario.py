@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +30,7 @@ from headrace.runtime.ledger import Ledger
 from headrace.runtime.rounds import Pipeline
 from headrace.runtime.statistics import Census, Stopwatch
 from headrace.sql.bind import bind
+from headrace.sql.query import Query
 from headrace.values import BIGINT, TIMESTAMP, Field, Relation
 from tests.runtime.fakespark import FakeSpark
 from tests.runtime.recording import Promise
@@ -175,7 +177,7 @@ class Scenario:
 
     def _do(self, step: Step, relation: Relation) -> None:
         if step.add:
-            self.catalog.add([bind(SQL, {"s": relation}, name=n, config=self._config) for n in step.add])
+            self.catalog.add([bound(relation, n) for n in step.add])
         elif step.drop:
             self.catalog.drop(step.drop)
         else:
@@ -216,6 +218,12 @@ def relation_of(source: Path) -> Relation:
     return Relation("s", f"parquet:{source}?recursiveFileLookup=true", fields, "ts")  # rounds take the rows as given
 
 
+@cache
+def bound(relation: Relation, name: str) -> Query:
+    """Hundreds of runs ask the same."""
+    return bind(SQL, {"s": relation}, name=name, config=Config())
+
+
 def reveal(source: Path, files: int) -> None:
     """So many source files, no more."""
     for path in source.iterdir():
@@ -234,7 +242,7 @@ def answers(disk: Disk, source: Path) -> dict[int, list[tuple[int, int]]]:
     ledger.check_sizes()
     for mark in ledger.kept_files():
         ledger.check(mark)
-    log, query = AnswerLog(disk, ledger), bind(SQL, {"s": relation_of(source)}, name="any", config=Config())
+    log, query = AnswerLog(disk, ledger), bound(relation_of(source), "any")
     found: dict[int, list[tuple[int, int]]] = {}
     for query_id in range(1, IDS + 1):
         tables = [table for _, table in log.read_all(query_id, query)]

@@ -53,7 +53,7 @@ VALUES: dict[str, Callable[[Row], Any]] = {
 
 
 def panes_of(cuts: Cuts, rows: Iterable[Row]) -> pa.Table:
-    """What Spark's aggregate would leave."""
+    """What Spark's aggregate would leave, which knows that counts are never null."""
     keys, names = all_keys(cuts), part_names(cuts.measures)
     cells: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
@@ -76,7 +76,9 @@ def panes_of(cuts: Cuts, rows: Iterable[Row]) -> pa.Table:
         made = [part_of(function, [VALUES[text](r) for r in inside]) for _, inside in found]
         is_float = text == "`x`" and function != "count"
         columns[name] = pa.array(made, pa.float64() if is_float else pa.int64())
-    return pa.table(columns)
+    counts = {name for (function, _), name in names.items() if function == "count"}
+    fields = [pa.field(name, column.type, nullable=name not in counts) for name, column in columns.items()]
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 def _value(expr: Expr, row: Row) -> Any:
