@@ -109,7 +109,7 @@ def test_folded_rounds_are_folded_again_with_new_ones(
     race.eng.add_many({"fine": QUERIES["fine"], "long": long})
     race.feed(*(rows_of(20 * i, 20) for i in range(14)))
     race.eng.run()
-    assert any(any(was) and not all(was) for was in folds), "files that were folded, and rounds that were not, in one fold"
+    assert any(any(was) and not all(was) for was in folds), "folded files and rounds that were not, in one fold"
     race.check("fine", "long")
 
 

@@ -84,15 +84,6 @@ def test_nan_is_the_greatest() -> None:
     assert math.isnan(found["b"][low]) and math.isnan(found["b"][high])
 
 
-def test_what_is_never_null_meets_what_may_be() -> None:
-    """Spark marks counts as never null; a folded file, which is folded again with rounds of Spark's, does not."""
-    rows = [Row(i, "a", 1, float(i)) for i in range(40)]
-    parts = [panes_of(CUTS, rows[i : i + 10]) for i in range(0, 40, 10)]
-    strict = [t.cast(pa.schema([f.with_nullable(t.column(f.name).null_count > 0) for f in t.schema])) for t in parts]
-    twice = fold(CUTS, 1000, [fold(CUTS, 100, strict[:2]), *strict[2:]])
-    assert twice.to_pylist() == fold(CUTS, 1000, parts).to_pylist()
-
-
 def test_variances_fold_as_moments() -> None:
     r = Random(3)
     rows = [Row(i, "a", 1, 1e6 + r.uniform(0, 1)) for i in range(100)]
