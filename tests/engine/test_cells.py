@@ -10,7 +10,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import plan
+from headrace.config import Config
+from headrace.families.windows import banding, plan, rings
 from headrace.families.windows.explain import seating_of
 from tests.engine import test_oracle as oracle
 from tests.engine.race import Race, row, rows_of
@@ -185,3 +186,24 @@ def crossed(r: Random, what: str, count: int, first: int) -> dict[str, str]:
         found[f"c{i}"] = f"SELECT {keys}count(*) AS c, {what}, window.end AS we FROM s WHERE {where} " \
                          f"GROUP BY {keys}window(ts, '20 seconds', '10 seconds')"
     return found
+
+
+@pytest.mark.usefixtures("crowd_of_six")
+def test_a_crowd_that_is_too_large_leaves_and_the_others_go_on(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One round of many groups, every band of which has rows: found out while it is folded, not after."""
+    monkeypatch.setattr(rings, "FED_MAX", 1_000)
+    monkeypatch.setattr(banding, "ROWS_MAX", 2_000)
+    race = Race(spark, tmp_path, config=Config.of(ring_bytes_max=400_000))
+    ask = "SELECT k, count(*) AS c, window.end AS we FROM s WHERE x {} GROUP BY k, window(ts, {})"
+    race.eng.add_many({f"short{i}": ask.format(f"> {i}", "'10 seconds'") for i in range(3)})
+    race.eng.add_many({f"long{i}": ask.format(f"< {i + 50}", "'5 minutes', '10 seconds'") for i in range(9)})
+    race.eng.add("SELECT sum(n) AS t, window.end AS we FROM s GROUP BY window(ts, '10 seconds')", name="plain")
+    race.feed(*([row(10 * turn + i / 100, f"k{i}", 1, 2.5) for i in range(900)] for turn in (0, 1)), [row(30, "k1")])
+    race.eng.run()
+    states = {q.name: q for q in race.eng.queries()}
+    gone = {name for name, q in states.items() if q.state != "live"}
+    assert gone == {f"long{i}" for i in range(9)}
+    assert all(str(states[name].reason).startswith("RING_BYTES") for name in gone)
+    race.check("plain", "short0", "short2")

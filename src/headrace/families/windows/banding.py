@@ -34,21 +34,29 @@ class Banding:
         self._asked: tuple[int, _Asked] | None = None
 
     def fold(self, rows: CellRows, given: Arrangement) -> Iterator[tuple[Lane, Arrangement, SlotRows]]:
-        """The rows of each lane, by pane, all rows of some stretches at a time; the columns are those of the lane."""
-        if self._asked is None or self._asked[0] != self.spots.changes:
-            self._asked = (self.spots.changes, _Asked(self.spots))
-        asked = self._asked[1]
-        bands, stretches = asked.bands(rows.edges), asked.stretches(rows)
+        """The rows of each lane, by pane, all rows of some stretches at a time; the columns are those of the lane.
+
+        Lanes may be dropped while rows are taken."""
         ops = Ops(np.array(given.layout.int_ops, np.int64), np.array(given.layout.float_ops, np.int64))
-        room = asked.room(stretches, ops)
-        count, step = stretches.starts.size - 1, max(1, ROWS_MAX // bands.number.size)
-        for first in range(0, count, step):
-            last = min(first + step, count)
+        starts, last = _starts(rows), 0
+        while last < starts.size - 1 and self.spots.lanes:
+            if self._asked is None or self._asked[0] != self.spots.changes:
+                self._asked = (self.spots.changes, _Asked(self.spots))
+            asked = self._asked[1]
+            bands, stretches, room = asked.bands(rows.edges), asked.stretches(rows, starts), asked.room(starts, ops)
+            first, last = last, min(last + max(1, ROWS_MAX // bands.number.size), starts.size - 1)
             lanes, out = asked.place(last - first, given)
             numbers = self.spots.numbers(int(rows.groups.max()) + 1, last - first)
             kernels.fold_stretches(first, last, stretches, ops, bands, lanes, numbers, room, out)
             self.spots.note(numbers)
             yield from asked.rows_of(lanes, out)
+
+
+def _starts(rows: CellRows) -> Ints:
+    """Where the stretches begin, and the last ends."""
+    new = (rows.pane_us[1:] != rows.pane_us[:-1]) | (rows.groups[1:] != rows.groups[:-1])
+    size = rows.pane_us.size
+    return np.concatenate(([0], np.flatnonzero(new) + 1, [size] if size else [])).astype(np.int64)
 
 
 class _Asked:
@@ -82,15 +90,12 @@ class _Asked:
             self._known = (edges, bands, segments)
         return self._known[1], self._known[2]
 
-    def stretches(self, rows: CellRows) -> Stretches:
-        new = (rows.pane_us[1:] != rows.pane_us[:-1]) | (rows.groups[1:] != rows.groups[:-1])
-        starts = np.concatenate(([0], np.flatnonzero(new) + 1, [rows.pane_us.size] * (rows.pane_us.size > 0)))
+    def stretches(self, rows: CellRows, starts: Ints) -> Stretches:
         segments = self._by_edges(rows.edges)[1][rows.ranks[0]]
-        return Stretches(starts.astype(np.int64), rows.pane_us, rows.groups, segments, rows.ranks[1:], rows.ints,
-                         rows.floats)  # fmt: skip
+        return Stretches(starts, rows.pane_us, rows.groups, segments, rows.ranks[1:], rows.ints, rows.floats)
 
-    def room(self, stretches: Stretches, ops: Ops) -> Scratch:
-        longest = int(np.diff(stretches.starts).max(initial=1))
+    def room(self, starts: Ints, ops: Ops) -> Scratch:
+        longest = int(np.diff(starts).max(initial=1))
         held = min(longest, self._edges.size + 1)
         levels = max(1, (held - 1).bit_length())
         ints, floats = np.empty((levels, ops.ints.size, held), np.int64), np.empty((levels, ops.floats.size, held))

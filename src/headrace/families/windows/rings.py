@@ -54,6 +54,7 @@ Fed = tuple[Sequence[Seat], Arrangement, SlotRows]
 SELECTIVITIES_MAX = 32
 ANSWERS_MAX = 1 << 20  # of rings, held at once
 MEMORY_ROUNDS = 8
+FED_MAX = 1 << 20  # rows of lanes between two looks at the memory
 IDLE_ROUNDS = 16
 IDLE_GROUPS_MIN = 1_000
 IDLE_SHARE = 1.25
@@ -185,11 +186,10 @@ class Rings:
         self._folds.begin(self._plan_folds(), round.watermark_before_us)
         found = PaneRows(cuts, panes, self.keys, evaluate)
         rolled = list(found.roll(self._branches_of(cuts)))
-        fed = list(self._feed(rolled))
-        self._rebuild(round, fed, evaluate)
+        self._rebuild(round, rolled, evaluate)
         self._groves.take(cuts, found, self._history(evaluate), round.watermark_before_us)
         self._begin_later()
-        for seats, given, rows in fed:
+        for seats, given, rows in self._feed(rolled):
             for seat in seats:
                 if not seat.is_barred:
                     seat.add(rows, given, ALWAYS)
@@ -206,9 +206,13 @@ class Rings:
             if isinstance(rows, SlotRows):
                 yield seats, twig.arrangement, rows
                 continue
-            by_lane = {seat.plan.lane: seat for seat in seats}
+            by_lane, fed = {seat.plan.lane: seat for seat in seats}, 0
             for lane, own, folded in self._crowds[twig.slot].fold(rows, twig.arrangement):
                 yield [by_lane[lane]], own, folded
+                fed += folded.groups.size
+                if fed > FED_MAX:  # few rows may be many spots
+                    self._weigh()
+                    fed = 0
 
     def _history(self, evaluate: Evaluate) -> Iterator[tuple[Cuts, PaneRows, int]]:
         """The rounds of the log, read as they are asked for."""
@@ -259,7 +263,7 @@ class Rings:
 
     def _lane_of(self, seat: Seat) -> LaneSpots | None:
         plan = seat.plan
-        return None if plan.lane is None else self._crowds[plan.slot].spots.lanes[plan.lane]
+        return None if plan.lane is None else self._crowds[plan.slot].spots.lanes.get(plan.lane)
 
     def _forget(self, slot: Slot) -> None:
         """Its groups get new numbers, if they come again."""
@@ -377,7 +381,7 @@ class Rings:
         self._branches.clear()
         self._by_slot.clear()
 
-    def _rebuild(self, round: Round, fed: Sequence[Fed], evaluate: Evaluate) -> None:
+    def _rebuild(self, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
         found = [seat for slot in self._by_slot.values() for seat in slot if seat.ring is None and not seat.is_barred]
         if not found:
@@ -385,11 +389,10 @@ class Rings:
         # before anything is allocated: a ring is as wide as the slot has groups
         self._bar({id(seat): (seat, seat.nbytes(self._width(seat))) for seat in found})
         missing = [seat for seat in found if not seat.is_barred]
-        oldest_us = {id(seat): int(rows.pane_us[0]) for seats, _, rows in reversed(fed) for seat in seats
-                     if rows.pane_us.size}  # fmt: skip
+        oldest_us = {twig.slot: int(rows.pane_us[0]) for twig, rows in rolled if rows.pane_us.size}
         before, after = round.watermark_before_us, round.watermark_us
         for seat in missing:
-            first = seat.first_pane(before, after, oldest_us.get(id(seat)))
+            first = seat.first_pane(before, after, oldest_us.get(seat.plan.slot))
             seat.ring = Ring(seat.arrangement.layout, seat.plan.length, first)
         if before is not None:
             self._replay(missing, before, evaluate)
@@ -415,8 +418,8 @@ class Rings:
                     if id(seat) in new and seat.ring is not None:
                         seat.add(old, given, seat.ring.next_pane)
         for seat in missing:
-            assert seat.ring is not None
-            seat.ring.close(before_us // seat.plan.grain_us - 1, Windows.none())
+            if seat.ring is not None:
+                seat.ring.close(before_us // seat.plan.grain_us - 1, Windows.none())
 
     # -- statistics and limits --------------------------------------------------------------------------
 
@@ -434,9 +437,12 @@ class Rings:
         self._rounds += 1
         if self._rounds % MEMORY_ROUNDS != 1:
             return
-        rings = self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
         spots = sum(crowd.spots.nbytes for crowd in self._crowds.values())
-        self.nbytes = rings + self.keys.nbytes + spots + sum(seen.nbytes for seen in self._seen.values())
+        self.nbytes = self._weigh() + self.keys.nbytes + spots + sum(seen.nbytes for seen in self._seen.values())
+
+    def _weigh(self) -> int:
+        """Bytes of all rings; past the limit, the dearest are taken away."""
+        return self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
 
     def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> int:
         """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed; their bytes.
@@ -449,6 +455,8 @@ class Rings:
             if used <= limit:
                 break
             seat.is_barred, seat.ring = True, None
+            if seat.plan.lane is not None:
+                self._crowds[seat.plan.slot].spots.drop(seat.plan.lane)
             used -= nbytes
             reason = f"RING_BYTES: its ring takes {nbytes:,} bytes ({seat.plan.length:,} panes), and with all others " \
                      f"more than ring_bytes_max = {limit:,}; use fewer groups, a shorter range, or raise the limit"

@@ -65,15 +65,22 @@ class Spots:
         return lane.begins_us[taken]
 
     def leave(self, key: Lane, taken: Taken) -> None:
-        lane = self.lanes[key]
+        lane = self.lanes.get(key)
+        if lane is None:  # it has been dropped
+            return
         lane.takers[taken] -= 1
         if not lane.takers[taken]:
             self._gone.append(lane.bands.pop(taken))
             del lane.takers[taken], lane.begins_us[taken]
             self.changes += 1
         if not lane.bands:
-            del self.lanes[key]
-            self._is_stale = True
+            self.drop(key)
+
+    def drop(self, key: Lane) -> None:
+        """A lane, whoever takes something of it."""
+        self._gone += self.lanes.pop(key).bands.values()
+        self._is_stale = True
+        self.changes += 1
 
     def begin_anew(self, key: Lane, begins_us: int) -> None:
         """The lane's ring is made again, of all there is."""
