@@ -76,3 +76,16 @@ def test_mutated_queries(text: str) -> None:
         parse_script(text, Config())
     except HeadraceError as error:
         assert str(error).startswith("[")
+
+
+LONG = (
+    "SELECT symbol, ts + INTERVAL '1' HOUR - INTERVAL -5 MINUTES AS t, CASE WHEN qty IN (1, 2) THEN DATE '2024-01-01' "
+    "END, CAST(price AS DECIMAL(12, 2)), count(DISTINCT qty) FROM trades WHERE NOT (price BETWEEN 1 AND 2.5e1 OR "
+    "symbol LIKE 'A%') AND ts > TIMESTAMP '2024-01-01 00:00:00' - INTERVAL '1 hour 30 minutes' GROUP BY symbol, "
+    "window(ts, '5 minutes', INTERVAL 1 MINUTE) HAVING sum(qty) > 3 AND max(price) IS NOT NULL"
+)
+
+
+def test_every_beginning_of_a_query_is_parsed_or_refused() -> None:
+    for end in range(len(LONG) + 1):
+        ask(LONG[:end])

@@ -37,7 +37,7 @@ class LiteralParser(Cursor):
     def interval(self, token: Token) -> Constant:
         """INTERVAL 5 MINUTES, INTERVAL '5' MINUTE, INTERVAL '1 hour 30 minutes'."""
         text = ""
-        while self.token.kind in ("string", "number") or self.token.text in "+-":
+        while self.token.kind in ("string", "number") or self.token.text in ("+", "-"):
             text += self.next().text
             if self.token.upper.lower().removesuffix("s") in (*UNIT_US, "month", "quarter", "year"):
                 text += f" {self.next().text} "
