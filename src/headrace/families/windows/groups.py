@@ -71,12 +71,12 @@ class Groups:
         _, known = self._maps.get(id(coarser), (coarser, np.zeros(0, np.int32)))
         if len(known) < self._size:
             start = len(known)
-            columns = [self.values_from(key, start) for key in coarser.keys]
+            columns = [self._values_from(key, start) for key in coarser.keys]
             known = np.concatenate((known, coarser._encode(columns, self._size - start)))
             self._maps[id(coarser)] = (coarser, known)  # holding it keeps its id its own
         return known
 
-    def values_from(self, key: Expr, start: int) -> pa.Array:
+    def _values_from(self, key: Expr, start: int) -> pa.Array:
         """The values of a key of ours, or of a fact, from group `start` on."""
         if key not in self.keys:
             return self._facts[key].slice(start)
@@ -136,7 +136,7 @@ class Groups:
         return known
 
     def _arrays_from(self, start: int, types: Sequence[pa.DataType]) -> list[pa.Array]:
-        return [_from_raw(self.values_from(key, start), kind) for key, kind in zip(self.keys, types, strict=True)]
+        return [_from_raw(self._values_from(key, start), kind) for key, kind in zip(self.keys, types, strict=True)]
 
 
 def to_raw(column: pa.Array) -> pa.Array:

@@ -22,7 +22,7 @@ import pyarrow as pa
 from headrace.disk import Disk
 from headrace.families.windows.bands import Band
 from headrace.families.windows.measures import Measure
-from headrace.families.windows.plan import Cut, Cuts, Share, Slot, edge_set
+from headrace.families.windows.plan import Cut, Cuts, Share, Slot
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.codec import decode_expr, encode_expr
 from headrace.sql.tree import Expr
@@ -161,7 +161,7 @@ def _serves(cuts: Cuts, slot: Slot, measures: tuple[Measure, ...], bands: tuple[
     return (
         cuts.find(slot) is not None
         and set(measures) <= set(cuts.measures)
-        and all(edge_set(cuts, c) >= set(b.edges()) for c, b in zip(slot.cells, bands, strict=True))
+        and all(cuts.has_edges(c, b) for c, b in zip(slot.cells, bands, strict=True))
     )
 
 

@@ -264,15 +264,15 @@ class Cuts:
 
     def told_by(self, cut: Cut, where: Expr) -> list[Expr]:
         """The attributes whose bands in a predicate the cells of the cut tell."""
-        return [a for a, band in split(where).bands if cell(a) in cut.cells and self._has(cell(a), band)]
+        return [a for a, band in split(where).bands if cell(a) in cut.cells and self.has_edges(cell(a), band)]
 
-    def _has(self, key: Expr, band: Band) -> bool:
-        return edge_set(self, key) >= set(band.edges())
+    def has_edges(self, key: Expr, band: Band) -> bool:
+        """Whether a band is a run of the cells of this key."""
+        return _edge_set(self, key) >= set(band.edges())
 
 
 @lru_cache(maxsize=1_000)
-def edge_set(cuts: Cuts, key: Expr) -> frozenset[int]:
-    """The edges of a cell."""
+def _edge_set(cuts: Cuts, key: Expr) -> frozenset[int]:
     return frozenset(cuts.edges_of(key))
 
 
