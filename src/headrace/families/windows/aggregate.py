@@ -13,10 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import pyarrow as pa
-
-from headrace.families.windows.cells import attribute_sql, rank_sql, ranks_of
-from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql, row_part_sql
+from headrace.families.windows.cells import attribute_sql, rank_sql
+from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
 from headrace.families.windows.sketches.kinds import Limits
 from headrace.sql.emit import emit
@@ -82,21 +80,25 @@ def word_names(cuts: Cuts, c: int) -> list[str]:
     return [f"s{same}_{word}" for word in range(own.words)]
 
 
-def aggregate_sql(
-    cuts: Cuts, relation: Relation, kind: str, view: str, limits: Limits = NO_LIMITS, as_rows: bool = False
-) -> str:
-    """The aggregate for these cuts over the rows of `view`; `kind` is the SQL that tells whether a row counts.
+def words(cuts: Cuts, c: int) -> dict[str, str]:
+    """How each signature column of a cut is made of a row."""
+    asked = grouping(cuts.cuts[c]).predicates
+    return {
+        name: _bits(asked[w * SIGNATURE_BITS : (w + 1) * SIGNATURE_BITS]) for w, name in enumerate(word_names(cuts, c))
+    }
 
-    With `as_rows`, every row as the group it would be alone: the same columns, not aggregated, and of cells the values.
+
+def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str, limits: Limits = NO_LIMITS) -> str:
+    """The aggregate for these cuts over the rows of `view`; `kind` is the SQL that tells whether a row counts.
 
     The kind and the attributes of cells have a projection of their own: inlined, Spark would evaluate them once for
     every column that asks."""
-    before, attributes, after = _around(cuts, relation, limits, as_rows)
+    before, attributes, after = _around(cuts, relation, limits)
     return f"{before} FROM (SELECT *, {kind} AS {KIND}{attributes} FROM {view})) {after}"
 
 
 @lru_cache(maxsize=16)
-def _around(cuts: Cuts, relation: Relation, limits: Limits, as_rows: bool) -> tuple[str, str, str]:
+def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, str]:
     """What stands before and after the rows in the text, and the attributes of cells: the same from round to round."""
     has_time = relation.time is not None
     columns = {KIND: KIND}
@@ -105,41 +107,38 @@ def _around(cuts: Cuts, relation: Relation, limits: Limits, as_rows: bool) -> tu
     if cuts.cuts:
         columns[PANE] = f"{columns['t']} - pmod({columns['t']}, {cuts.pane_us}L)"
     keys = all_keys(cuts)
-    sets = [(KIND, PANE, *_group_columns(cuts, c, keys, columns, as_rows)) for c in range(len(cuts.cuts))] or [(KIND,)]
-    newest = "t" if as_rows else "max(t)"
-    aggregates = [f"{newest if has_time else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
+    sets = [(KIND, PANE, *_group_columns(cuts, c, keys, columns)) for c in range(len(cuts.cuts))] or [(KIND,)]
+    aggregates = [f"{'max(t)' if has_time else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
     args = {"1": "1"}
     for (function, text), name in part_names(cuts.measures).items():
         arg = args.setdefault(text, f"a{len(args)}")
-        own = row_part_sql(function, arg) if as_rows else part_sql(function, arg, limits)
-        aggregates.append(f"{own} AS {name}")
+        aggregates.append(f"{part_sql(function, arg, limits)} AS {name}")
     columns.update((name, text) for text, name in args.items() if name != text)
     made = ", ".join(f"{text} AS {name}" for name, text in columns.items())
     shown, by = _grouped(sets)
     attributes = "".join(f", {attribute_sql(key)} AS {_attribute_name(i)}" for i, (key, _) in enumerate(cuts.edges))
-    return f"SELECT {', '.join([*shown, *aggregates])} FROM (SELECT {made}", attributes, "" if as_rows else by
+    return f"SELECT {', '.join([*shown, *aggregates])} FROM (SELECT {made}", attributes, by
 
 
 def _attribute_name(index: int) -> str:
     return f"_headrace_x{index}"
 
 
-def _cell_sql(cuts: Cuts, key: Expr, as_rows: bool) -> str:
+def _cell_sql(cuts: Cuts, key: Expr) -> str:
     index, edges = next((i, edges) for i, (own, edges) in enumerate(cuts.edges) if own == key)
-    return _attribute_name(index) if as_rows else rank_sql(key, edges, _attribute_name(index))
+    return rank_sql(key, edges, _attribute_name(index))
 
 
-def _group_columns(cuts: Cuts, c: int, keys: list[Expr], columns: dict[str, str], as_rows: bool) -> list[str]:
+def _group_columns(cuts: Cuts, c: int, keys: list[Expr], columns: dict[str, str]) -> list[str]:
     """What a cut groups by; how each is made of a row goes to `columns`."""
     own = grouping(cuts.cuts[c])
     names = [key_name(keys.index(key)) for key in own.keys]
     columns.update((name, counted(key, emit(key))) for name, key in zip(names, own.keys, strict=True))
     cells = [cell_name(cuts, key) for key in own.cells]
-    columns.update((name, _cell_sql(cuts, key, as_rows)) for name, key in zip(cells, own.cells, strict=True))
-    words = word_names(cuts, c)
-    for w, name in enumerate(words):
-        columns[name] = _bits(own.predicates[w * SIGNATURE_BITS : (w + 1) * SIGNATURE_BITS])
-    return names + cells + words
+    columns.update((name, _cell_sql(cuts, key)) for name, key in zip(cells, own.cells, strict=True))
+    bits = words(cuts, c)
+    columns.update(bits)
+    return [*names, *cells, *bits]
 
 
 def _grouped(sets: list[tuple[str, ...]]) -> tuple[list[str], str]:
@@ -158,14 +157,6 @@ def _grouped(sets: list[tuple[str, ...]]) -> tuple[list[str], str]:
 def _bits(predicates: tuple[Expr, ...]) -> str:
     """Predicates as bits of one BIGINT: 1 where true, 0 where false or null."""
     return " + ".join(f"IF({counted(p, emit(p))}, {1 << i}L, 0L)" for i, p in enumerate(predicates))
-
-
-def place_rows(cuts: Cuts, table: pa.Table) -> pa.Table:
-    """Rows that were sent as they are, as grouped ones: the values of cells become ranks."""
-    for key, edges in cuts.edges:
-        name = cell_name(cuts, key)
-        table = table.set_column(table.column_names.index(name), name, ranks_of(key, edges, table.column(name)))
-    return table
 
 
 def fact_sql(fact: Expr, names: dict[str, str]) -> str:

@@ -1,7 +1,7 @@
-"""From the rows of a round to those of a crowd's rings, and from what these answer to the queries.
+"""From the rows of a crowd to those of its rings, and from what these answer to the queries.
 
-Each band takes its run of cells of every pane and group, once, as the rows come (`band_kernels.py`); rings then keep
-what the queries ask for, and nothing of cells.
+Each band takes its run of cells of every pane and group (`band_kernels.py`), mostly once, when the pane closes
+(`waiting.py`); rings then keep what the queries ask for, and nothing of cells.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from headrace.families.windows import band_kernels as kernels
 from headrace.families.windows.band_arrays import Bands, Ints, Ints32, Lanes, Scratch, Stretches, Written
 from headrace.families.windows.bands import LEAST, Interval
-from headrace.families.windows.feed import CellRows, SlotRows
+from headrace.families.windows.feed import SlotRows
 from headrace.families.windows.measures import Arrangement, arrange, places_in
 from headrace.families.windows.plan import Lane
 from headrace.families.windows.ring import Answers, answer_columns
 from headrace.families.windows.ring_kernels import Columns, Ops
 from headrace.families.windows.spots import LaneSpots, Spots, Taken
+from headrace.families.windows.waiting import CellRows, Waiting
 
 ROWS_MAX = 1 << 22  # rows of bands that may be made at once
 
@@ -31,6 +32,7 @@ class Banding:
 
     def __init__(self, spots: Spots) -> None:
         self.spots = spots
+        self.waiting = Waiting()
         self._asked: tuple[int, _Asked] | None = None
 
     def fold(self, rows: CellRows, given: Arrangement) -> Iterator[tuple[Lane, Arrangement, SlotRows]]:

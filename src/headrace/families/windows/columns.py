@@ -80,21 +80,6 @@ def part_sql(function: str, arg: str, limits: kinds.Limits = NO_LIMITS) -> str:
     return f"{function}({arg})"
 
 
-def row_part_sql(function: str, arg: str) -> str:
-    """The part of a group of one row."""
-    match function:
-        case "count":
-            return "1L" if arg == "1" else f"IF({arg} IS NULL, 0L, 1L)"
-        case "sum_high":
-            return f"shiftright({arg}, 32)"
-        case "sum_low":
-            return f"{arg} & {LOW}L"
-        case "var_pop":
-            return f"{arg} - {arg}"  # 0.0, or NaN of what has no variance
-        case _:
-            return arg
-
-
 @lru_cache(maxsize=64)
 def part_names(measures: tuple[Measure, ...]) -> Mapping[Part, str]:
     """The name of each part in the aggregate and in the pane log; the number of rows is always among them."""

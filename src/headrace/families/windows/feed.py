@@ -27,6 +27,7 @@ from headrace.families.windows.plan import Cuts, Slot
 from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
 from headrace.families.windows.sketches.shipping import Picked
+from headrace.families.windows.waiting import CellPick
 from headrace.sql.tree import Expr
 
 Ints = NDArray[np.int64]
@@ -85,20 +86,6 @@ class SlotRows:
     floats: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class CellRows:
-    """Rows of a slot with cells, by pane, group and first cell; a group may have several of one cell.
-
-    `ranks[c, row]` is the place among `edges[c]`; there is none of a null."""
-
-    pane_us: Ints
-    groups: Ints32
-    ranks: Ints32
-    edges: tuple[tuple[int, ...], ...]
-    ints: Ints
-    floats: Floats
-
-
 class PaneRows:
     """One pane table, ready to be rolled up."""
 
@@ -111,7 +98,7 @@ class PaneRows:
         for i, key in enumerate(all_keys(cuts)):
             keys.types[key] = table.schema.field(key_name(i)).type
 
-    def roll(self, branches: Sequence[Branch]) -> Iterator[tuple[Twig, SlotRows | CellRows]]:
+    def roll(self, branches: Sequence[Branch]) -> Iterator[tuple[Twig, SlotRows | CellPick]]:
         """The rows of each slot of the branches."""
         for c in dict.fromkeys(b.cut for b in branches):
             mine = [b for b in branches if b.cut == c]
@@ -123,7 +110,7 @@ class PaneRows:
             for branch in mine:
                 yield from self._roll_branch(branch, rows)
 
-    def _roll_branch(self, branch: Branch, rows: _CutRows) -> Iterator[tuple[Twig, SlotRows | CellRows]]:
+    def _roll_branch(self, branch: Branch, rows: _CutRows) -> Iterator[tuple[Twig, SlotRows | CellPick]]:
         """The first out of the cut's, finer before coarser."""
         if branch.twigs[0].slot.cells:
             (twig,) = branch.twigs
@@ -164,7 +151,7 @@ class PaneRows:
 
 
 class _CutRows:
-    """The rows of one cut as arrays, by pane."""
+    """The rows of one cut, numbered by pane."""
 
     def __init__(self, cuts: Cuts, c: int, table: pa.Table, keys: KeySpace) -> None:
         self._grouping, names = grouping(cuts.cuts[c]), all_keys(cuts)
@@ -177,7 +164,8 @@ class _CutRows:
         self._order, self._table = order, table
         self._words: list[Ints] = [table.column(w).to_numpy()[order] for w in word_names(cuts, c)]
         self._ranks = {key: _ranks(table.column(cell_name(cuts, key)))[order] for key in self._grouping.cells}
-        self._ints, self._floats = _matrices(cuts, table, order)
+        self._lines = _lines(cuts, table)
+        self._matrices: tuple[Ints, Floats] | None = None
         self._places = _places(cuts)
         self._cuts, self._cut = cuts, cuts.cuts[c]
         self._edges = {key: np.array(cuts.edges_of(key), np.int64) for key in self._grouping.cells}
@@ -191,13 +179,19 @@ class _CutRows:
         if self._is_told(where):
             chosen = self._told(where)
             groups = self._groups[chosen] if into is None else into[self._groups[chosen]]
-            rows = SlotRows(self._panes[chosen], groups, self._ints, self._floats)
+            rows = SlotRows(self._panes[chosen], groups, *self._matrix())
             return _roll(rows, rows.pane_us, -1, width, columns, layout, chosen)
         word, bit = self._bit(where)
         groups = self._groups if into is None else into[self._groups]
-        return _roll(SlotRows(self._panes, groups, self._ints, self._floats), word, bit, width, columns, layout)
+        return _roll(SlotRows(self._panes, groups, *self._matrix()), word, bit, width, columns, layout)
 
-    def select_cells(self, slot: Slot, coarser: Groups, arrangement: Arrangement) -> CellRows:
+    def _matrix(self) -> tuple[Ints, Floats]:
+        """All columns of each number type, by pane; made when they are first asked for."""
+        if self._matrices is None:
+            self._matrices = _ordered(self._lines[0], self._order), _ordered(self._lines[1], self._order)
+        return self._matrices
+
+    def select_cells(self, slot: Slot, coarser: Groups, arrangement: Arrangement) -> CellPick:
         """Rows the predicate selects, each with the cells it is in."""
         word, bit = self._bit(slot.where)
         chosen = np.arange(word.size) if bit < 0 else np.flatnonzero(word >> bit & 1)
@@ -205,13 +199,10 @@ class _CutRows:
         if ranks.size and ranks.min() < 0:
             chosen = chosen[(ranks[:, chosen] >= 0).all(axis=0)]
         groups = self.finest.into(coarser)[self._groups[chosen]]
-        pane = np.cumsum(np.diff(self._panes[chosen], prepend=self._panes[:1]) != 0)
         edges = tuple(self._cuts.edges_of(key) for key in slot.cells)
-        order = np.argsort((pane * len(coarser) + groups) * (len(edges[0]) + 1) + ranks[0, chosen])
-        chosen = chosen[order]
         ints, floats = self._columns(arrangement)
-        return CellRows(self._panes[chosen], groups[order], np.ascontiguousarray(ranks[:, chosen]), edges,
-                        _taken(self._ints, ints, chosen), _taken(self._floats, floats, chosen))  # fmt: skip
+        return CellPick(self._panes[chosen], groups, ranks[:, chosen], edges, self._order[chosen],
+                        tuple(self._lines[0][i] for i in ints), tuple(self._lines[1][i] for i in floats))  # fmt: skip
 
     def pick(self, where: Expr | None, coarser: Groups) -> Picked:
         """Where the rows are that the predicate selects, by pane, and their groups in `coarser`."""
@@ -260,15 +251,15 @@ class _CutRows:
             own = COLUMNS[measure.kind]
             place = self._places.get(measure)
             for i, op in enumerate(own.int_ops):
-                ints.append(self._empty(op, self._ints) if place is None else place[0] + i)
+                ints.append(self._empty(op, self._lines[0]) if place is None else place[0] + i)
             for i, op in enumerate(own.float_ops):
-                floats.append(self._empty(op, self._floats) if place is None else place[1] + i)
+                floats.append(self._empty(op, self._lines[1]) if place is None else place[1] + i)
         return np.array(ints, np.int64), np.array(floats, np.int64)
 
-    def _empty(self, op: int, matrix: NDArray[np.generic]) -> int:
-        """Matrices end with one empty line for each kind of identity."""
+    def _empty(self, op: int, lines: Sequence[NDArray[Any]]) -> int:
+        """Lines end with one empty for each kind of identity."""
         kind = ADD if op >= MOMENTS_N else op
-        return len(matrix) - len(_EMPTY) + _EMPTY.index(kind)
+        return len(lines) - len(_EMPTY) + _EMPTY.index(kind)
 
 
 _EMPTY = (ADD, MIN, MAX)
@@ -277,13 +268,6 @@ _EMPTY = (ADD, MIN, MAX)
 def _ranks(column: pa.ChunkedArray) -> Ints32:
     """Of a null, -1: in no band."""
     found: Ints32 = column.fill_null(-1).to_numpy().astype(np.int32, copy=False)
-    return found
-
-
-def _taken(matrix: NDArray[Any], lines: Ints, rows: Ints) -> NDArray[Any]:
-    found = np.empty((lines.size, rows.size), matrix.dtype)
-    for line, own in zip(lines, found, strict=True):
-        np.take(matrix[line], rows, out=own)
     return found
 
 
@@ -325,8 +309,8 @@ def _places(cuts: Cuts) -> dict[Measure, tuple[int, int]]:
     return places
 
 
-def _matrices(cuts: Cuts, table: pa.Table, order: Ints) -> tuple[Ints, Floats]:
-    """All columns of each number type, their rows in `order`; empty columns follow."""
+def _lines(cuts: Cuts, table: pa.Table) -> tuple[list[Ints], list[Floats]]:
+    """All columns of each number type; empty ones follow."""
     names = part_names(cuts.measures)
     ints: list[Ints] = []
     floats: list[Floats] = []
@@ -335,9 +319,13 @@ def _matrices(cuts: Cuts, table: pa.Table, order: Ints) -> tuple[Ints, Floats]:
         split = len(COLUMNS[measure.kind].int_ops)
         ints += made[:split]
         floats += made[split:]
-    ints += [np.full(order.size, int_identity(op), np.int64) for op in _EMPTY]
-    floats += [np.full(order.size, float_identity(op)) for op in _EMPTY]
-    whole, real = np.empty((len(ints), order.size), np.int64), np.empty((len(floats), order.size))
-    for column, line in zip((*ints, *floats), (*whole, *real), strict=True):
+    ints += [np.broadcast_to(np.int64(int_identity(op)), table.num_rows) for op in _EMPTY]
+    floats += [np.broadcast_to(np.float64(float_identity(op)), table.num_rows) for op in _EMPTY]
+    return ints, floats
+
+
+def _ordered(lines: Sequence[NDArray[Any]], order: Ints) -> NDArray[Any]:
+    matrix = np.empty((len(lines), order.size), lines[-1].dtype)
+    for column, line in zip(lines, matrix, strict=True):
         np.take(column, order, out=line)
-    return whole, real
+    return matrix

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import RoundError
-from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name, place_rows
+from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
@@ -27,6 +27,7 @@ from headrace.families.windows.gauge import Gauge
 from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
+from headrace.families.windows.rows import place_rows, rows_sql
 from headrace.families.windows.sending import Sending
 from headrace.families.windows.sketches.groves import limits_of
 from headrace.families.windows.suspects import find_faults, suspects_of
@@ -114,11 +115,11 @@ class WindowsWork:
         """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
         frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
         frame.createOrReplaceTempView(VIEW)
-        self._declare(frame.sparkSession, cuts.edges)
-        limits = limits_of(self._place.config)
-        text = aggregate_sql(cuts, batch.relation, batch.kind(), VIEW, limits, as_rows)
-        table = frame.sparkSession.sql(text).toArrow()
-        return place_rows(cuts, table) if as_rows else table
+        session, relation, kind = frame.sparkSession, batch.relation, batch.kind()
+        if as_rows:
+            return place_rows(cuts, relation, session.sql(rows_sql(cuts, relation, kind, VIEW)).toArrow())
+        self._declare(session, cuts.edges)
+        return session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits_of(self._place.config))).toArrow()
 
     def _declare(self, session: SparkSession, edges: Edges) -> None:
         """Edges of cells are variables of the session."""

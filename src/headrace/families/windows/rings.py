@@ -18,7 +18,7 @@ from headrace.disk import Disk
 from headrace.families.windows.banding import Banding, answers_of
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.crowd import Crowd
-from headrace.families.windows.feed import CellRows, KeySpace, PaneRows, SlotRows
+from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
 from headrace.families.windows.fold_plan import FoldPlan
 from headrace.families.windows.folds import Folds
 from headrace.families.windows.groups import Evaluate
@@ -40,6 +40,7 @@ from headrace.families.windows.ring import Ring, Windows
 from headrace.families.windows.seats import ALWAYS, Closed, Seat, members_of
 from headrace.families.windows.sketches.groves import Groves
 from headrace.families.windows.spots import LaneSpots, Spots
+from headrace.families.windows.waiting import CellPick, CellRows, Ordering
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
@@ -48,7 +49,7 @@ from headrace.values import US_PER_MS, Relation
 
 Ints = NDArray[np.int64]
 
-Rolled = tuple[Twig, SlotRows | CellRows]
+Rolled = tuple[Twig, SlotRows | CellPick]
 Fed = tuple[Sequence[Seat], Arrangement, SlotRows]
 """Rows for some seats, and which columns they have."""
 SELECTIVITIES_MAX = 32
@@ -94,6 +95,8 @@ class Rings:
     def seat(self, queries: Sequence[Registered], relation: Relation) -> None:
         """These are the queries now: seat the new, let go of the gone."""
         wanted = {r.id: r.query for r in queries}
+        if wanted.keys() != self._since.keys():
+            self._settle(self._crowds)
         self.unseat([i for i in self._seating.shares if i not in wanted])
         new = [(query_id, share(query, relation)) for query_id, query in wanted.items() if query_id not in self._since]
         for query_id, asked in new:
@@ -189,30 +192,49 @@ class Rings:
         self._rebuild(round, rolled, evaluate)
         self._groves.take(cuts, found, self._history(evaluate), round.watermark_before_us)
         self._begin_later()
-        for seats, given, rows in self._feed(rolled):
-            for seat in seats:
-                if not seat.is_barred:
-                    seat.add(rows, given, ALWAYS)
+        closed_us = None if round.watermark_us is None else round.watermark_us - cuts.pane_us
+        for twig, rows in rolled:
+            self._note_seen(twig.slot, rows)
+            if isinstance(rows, SlotRows):
+                self._add(self._by_slot[twig.slot], twig.arrangement, rows)
+                continue
+            for due, given in self._crowds[twig.slot].waiting.add(rows, twig.arrangement, closed_us):
+                for fed in self._fold(twig.slot, due, given):
+                    self._add(*fed)
         self._note_selectivity(rolled, round)
         self._check_memory()
         self.barred.update(self._groves.faults)
         return logged()
 
-    def _feed(self, rolled: Iterable[Rolled]) -> Iterator[Fed]:
-        """What each ring takes of the rows of its slot: all of them, or on a lane those of its bands."""
-        for twig, rows in rolled:
-            seats = self._by_slot[twig.slot]
-            self._note_seen(twig.slot, rows)
-            if isinstance(rows, SlotRows):
-                yield seats, twig.arrangement, rows
-                continue
-            by_lane, fed = {seat.plan.lane: seat for seat in seats}, 0
-            for lane, own, folded in self._crowds[twig.slot].fold(rows, twig.arrangement):
-                yield [by_lane[lane]], own, folded
-                fed += folded.groups.size
-                if fed > FED_MAX:  # few rows may be many spots
-                    self._weigh()
-                    fed = 0
+    def _add(self, seats: Sequence[Seat], given: Arrangement, rows: SlotRows) -> None:
+        for seat in seats:
+            if seat.ring is not None:
+                seat.add(rows, given, ALWAYS)
+
+    def _feed(self, twig: Twig, rows: SlotRows | CellPick) -> Iterator[Fed]:
+        """Rows of a slot for its rings, at once."""
+        self._note_seen(twig.slot, rows)
+        if isinstance(rows, SlotRows):
+            yield self._by_slot[twig.slot], twig.arrangement, rows
+        else:
+            yield from self._fold(twig.slot, Ordering().in_order([rows]), twig.arrangement)
+
+    def _fold(self, slot: Slot, rows: CellRows, given: Arrangement) -> Iterator[Fed]:
+        """What each lane of the slot takes of these rows."""
+        by_lane, fed = {seat.plan.lane: seat for seat in self._by_slot[slot]}, 0
+        for lane, own, folded in self._crowds[slot].fold(rows, given):
+            yield [by_lane[lane]], own, folded
+            fed += folded.groups.size
+            if fed > FED_MAX:  # few rows may be many spots
+                self._weigh()
+                fed = 0
+
+    def _settle(self, slots: Iterable[Slot]) -> None:
+        """Rows of these slots wait no longer: who sits on their rings, or the numbers of their groups, will change."""
+        for slot in slots:
+            for due, given in self._crowds[slot].waiting.flush():
+                for fed in self._fold(slot, due, given):
+                    self._add(*fed)
 
     def _history(self, evaluate: Evaluate) -> Iterator[tuple[Cuts, PaneRows, int]]:
         """The rounds of the log, read as they are asked for."""
@@ -302,7 +324,7 @@ class Rings:
     def rest(self) -> None:
         self._folds.rest()
 
-    def _note_seen(self, slot: Slot, rows: SlotRows | CellRows) -> None:
+    def _note_seen(self, slot: Slot, rows: SlotRows | CellPick) -> None:
         """When each group was last seen."""
         seen = self._seen.get(slot)
         size = len(self.keys.of_slot(slot))
@@ -327,6 +349,7 @@ class Rings:
             kept = np.flatnonzero(seen[:groups] >= watermark_us - reach)
             if slot.keys and groups > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
                 if slot.cells:
+                    self._settle([slot])
                     self._retire_spots(by_slot[slot], kept)
                 order = self.keys.keep(slot, kept)
                 self._seen[slot] = seen[order]
@@ -411,12 +434,13 @@ class Rings:
         first_us = min((s.ring.next_pane * s.plan.grain_us for s in missing if s.ring is not None), default=0)
         for entry, table in self._log.replay(first_us):
             branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
-            for seats, given, old in self._feed(PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches)):
-                for seat in seats:
-                    # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
-                    # count this round (`since`), and for all others that is the same window
-                    if id(seat) in new and seat.ring is not None:
-                        seat.add(old, given, seat.ring.next_pane)
+            for twig, rows in PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches):
+                for seats, given, old in self._feed(twig, rows):
+                    for seat in seats:
+                        # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
+                        # count this round (`since`), and for all others that is the same window
+                        if id(seat) in new and seat.ring is not None:
+                            seat.add(old, given, seat.ring.next_pane)
         for seat in missing:
             if seat.ring is not None:
                 seat.ring.close(before_us // seat.plan.grain_us - 1, Windows.none())
@@ -428,7 +452,7 @@ class Rings:
         counted = round.census.rows - round.census.late - round.census.no_time - round.census.bad
         rows = {w: r for t, r in rolled if (w := t.slot.where) is not None} if counted else {}
         self.selectivity = {
-            emit(where): float(f"{int(r.ints[0].sum()) / counted:.4g}")
+            emit(where): float(f"{(r.count if isinstance(r, CellPick) else int(r.ints[0].sum())) / counted:.4g}")
             for where, r in list(rows.items())[:SELECTIVITIES_MAX]
         }
 
@@ -437,7 +461,7 @@ class Rings:
         self._rounds += 1
         if self._rounds % MEMORY_ROUNDS != 1:
             return
-        spots = sum(crowd.spots.nbytes for crowd in self._crowds.values())
+        spots = sum(crowd.spots.nbytes + crowd.waiting.nbytes for crowd in self._crowds.values())
         self.nbytes = self._weigh() + self.keys.nbytes + spots + sum(seen.nbytes for seen in self._seen.values())
 
     def _weigh(self) -> int:
