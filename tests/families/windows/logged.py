@@ -17,8 +17,9 @@ import pyarrow as pa
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.windows.aggregate import PANE, SET, all_keys, grouping, key_name, word_names
+from headrace.families.windows.aggregate import PANE, SET, all_keys, cell_name, grouping, key_name, word_names
 from headrace.families.windows.answering import Answering
+from headrace.families.windows.bands import double_of
 from headrace.families.windows.columns import part_names
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
@@ -29,7 +30,7 @@ from headrace.runtime.statistics import Census
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
 from headrace.sql.query import Query
-from headrace.sql.tree import Expr
+from headrace.sql.tree import Call, Expr
 from headrace.values import BIGINT, DOUBLE, STRING, TIMESTAMP, Field, Relation
 from tests.runtime.recording import QuickDisk
 
@@ -61,7 +62,8 @@ def panes_of(cuts: Cuts, rows: Iterable[Row]) -> pa.Table:
             own = grouping(cut)
             values = tuple(_value(k, row) if k in own.keys else None for k in keys)
             bits = sum(1 << i for i, p in enumerate(own.predicates) if _value(p, row))
-            cells.setdefault((row.t - row.t % cuts.pane_us, values, bits, c), []).append(row)
+            ranks = tuple(_rank(key, edges, row) if key in own.cells else None for key, edges in cuts.edges)
+            cells.setdefault((row.t - row.t % cuts.pane_us, values, bits, c, ranks), []).append(row)
     found = list(cells.items())
     columns: dict[str, pa.Array] = {PANE: pa.array([cell[0] for cell, _ in found], pa.int64())}
     for i, key in enumerate(keys):
@@ -70,6 +72,8 @@ def panes_of(cuts: Cuts, rows: Iterable[Row]) -> pa.Table:
     for c in range(len(cuts.cuts)):
         for word in word_names(cuts, c):
             columns[word] = pa.array([cell[2] for cell, _ in found], pa.int64())
+    for i, (key, _) in enumerate(cuts.edges):
+        columns[cell_name(cuts, key)] = pa.array([cell[4][i] for cell, _ in found], pa.int32())
     if len(cuts.cuts) > 1:
         columns[SET] = pa.array([cell[3] for cell, _ in found], pa.int64())
     for (function, text), name in names.items():
@@ -83,6 +87,15 @@ def panes_of(cuts: Cuts, rows: Iterable[Row]) -> pa.Table:
 
 def _value(expr: Expr, row: Row) -> Any:
     return VALUES[emit(expr)](row)
+
+
+def _rank(key: Expr, edges: tuple[int, ...], row: Row) -> int | None:
+    """How many edges are at or below the attribute."""
+    assert isinstance(key, Call)
+    value = _value(key.args[0], row)
+    if value is None:
+        return None
+    return sum(bool((double_of(edge) if key.args[0].type == DOUBLE else edge) <= value) for edge in edges)
 
 
 def part_of(function: str, values: Sequence[Any]) -> Any:

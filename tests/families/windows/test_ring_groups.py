@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 
 from headrace.config import Config
 from headrace.families.windows import answering as answering_module
+from headrace.families.windows import idle, waiting
+from headrace.families.windows import plan as plan_module
 from headrace.families.windows import rings as rings_module
 from headrace.families.windows.codes import codes_for
 from headrace.families.windows.groups import Groups
@@ -149,7 +152,7 @@ def test_rounds_with_groups_that_come_and_go(seed: int, most: int, restarts: boo
     r, now, rows = Random(seed), 1_700_000_000 * S, list[logged.Row]()
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(rings_module, "IDLE_ROUNDS", 1)
-        patch.setattr(rings_module, "IDLE_GROUPS_MIN", 0)
+        patch.setattr(idle, "GROUPS_MIN", 0)
         patch.setattr(rings_module, "ANSWERS_MAX", most)
         patch.setattr(answering_module, "ROWS_MAX", most)
         run = Logged(Path(folder), Config())
@@ -168,6 +171,57 @@ def test_rounds_with_groups_that_come_and_go(seed: int, most: int, restarts: boo
                 run.open()
         assert widest < 0.75 * len({row.k for row in rows}), "groups leave"
         check_rounds(run, rows)
+
+
+WINDOWS = ("'20 seconds', '5 seconds'", "'10 seconds'", "'60 seconds', '20 seconds'")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6))
+def test_crowds_with_groups_that_come_and_go(seed: int) -> None:
+    """Rows of a crowd wait for their panes to close, while groups leave, queries come and go, and all starts anew."""
+    r, now, rows = Random(seed), 1_700_000_000 * S, list[logged.Row]()
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rings_module, "IDLE_ROUNDS", r.choice([1, 3]))
+        patch.setattr(idle, "GROUPS_MIN", 0)
+        patch.setattr(plan_module, "CROWD_MIN", 1)
+        patch.setattr(waiting, "ROWS_MAX", r.choice([12, 1 << 20]))
+        run = Logged(Path(folder), Config(), late_us=r.choice([0, 3 * S]))
+        asked: dict[int, tuple[str, float]] = {}
+        stayed: set[int] = set()
+        for number in range(50):
+            for _ in range(6 if not number else r.random() < 0.2):
+                asked[len(asked)] = (column, limit) = (r.choice("nx"), r.randint(-2, 8) + r.choice([0, 0.5]))
+                text = f"SELECT k, count(*) AS c, sum(n) AS s, avg(x) AS a FROM s WHERE {column} > {limit} "
+                run.add(len(asked) - 1, f"{text}GROUP BY k, window(ts, {r.choice(WINDOWS)})")
+                stayed |= {len(asked) - 1} if not number else set()
+            if len(run.queries) > 2 and r.random() < 0.1:
+                gone = r.choice(list(run.queries))
+                run.drop(gone)
+                stayed.discard(gone)
+            now += r.randrange(1, 8) * S
+            names = [f"g{number // 2 + r.randrange(4)}" for _ in range(6)] + [r.choice(["old", "g2"])]
+            new = [logged.Row(now - r.randrange(6 * S), r.choice([*names, None]), r.randint(-3, 9), r.uniform(-3, 9))
+                   for _ in range(7)]
+            rows += run.counted(new)
+            run.round(new)
+            assert run.rings._crowds
+            if r.random() < 0.1:
+                run.open()
+        newest = run.ledger.newest
+        assert newest is not None and newest.newest_us is not None
+        for i, query in run.queries.items():
+            where = partial(_is_above, *asked[i])
+            whole = logged.expected(query, rows, newest.newest_us - run.relation.late_us, where, values_of)
+            ours = sorted(run.answers.get(i, ()), key=lambda a: (a[0], str(a[1])))
+            if i not in stayed:
+                ends = {a[0] for a in ours}
+                whole = [a for a in whole if a[0] in ends]
+            assert len(ours) == len(whole) and all(near(a, b) for a, b in zip(ours, whole, strict=True))
+
+
+def _is_above(column: str, limit: float, row: logged.Row) -> bool:
+    return bool(getattr(row, column) > limit)
 
 
 def check_rounds(run: Logged, rows: list[logged.Row]) -> None:

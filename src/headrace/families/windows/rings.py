@@ -22,6 +22,7 @@ from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
 from headrace.families.windows.fold_plan import FoldPlan
 from headrace.families.windows.folds import Folds
 from headrace.families.windows.groups import Evaluate
+from headrace.families.windows.idle import Idle
 from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.panes import PaneLog, served_by
 from headrace.families.windows.plan import (
@@ -57,8 +58,6 @@ ANSWERS_MAX = 1 << 20  # of rings, held at once
 MEMORY_ROUNDS = 8
 FED_MAX = 1 << 20  # rows of lanes between two looks at the memory
 IDLE_ROUNDS = 16
-IDLE_GROUPS_MIN = 1_000
-IDLE_SHARE = 1.25
 MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Streaming was seen to cost on two cores
 
 
@@ -80,12 +79,12 @@ class Rings:
         self._cuts_apart: int | None = None
         self._longest_us: int | None = None
         self._choice = Choice()
-        self._seen: dict[Slot, Ints] = {}
         self._rounds = 0
         self._branches: dict[int, tuple[Cuts, list[Branch]]] = {}
         self._by_slot: dict[Slot, list[Seat]] = {}
         self._groves = Groves(config)
         self.keys = KeySpace.empty()
+        self._idle = Idle(self.keys, self._crowds)
         self.selectivity: dict[str, float] = {}
         self.barred: dict[int, str] = {}
         self.nbytes = 0
@@ -96,7 +95,8 @@ class Rings:
         """These are the queries now: seat the new, let go of the gone."""
         wanted = {r.id: r.query for r in queries}
         if wanted.keys() != self._since.keys():
-            self._settle(self._crowds)
+            for slot in self._crowds:
+                self._settle(slot)
         self.unseat([i for i in self._seating.shares if i not in wanted])
         new = [(query_id, share(query, relation)) for query_id, query in wanted.items() if query_id not in self._since]
         for query_id, asked in new:
@@ -194,7 +194,7 @@ class Rings:
         self._begin_later()
         closed_us = None if round.watermark_us is None else round.watermark_us - cuts.pane_us
         for twig, rows in rolled:
-            self._note_seen(twig.slot, rows)
+            self._idle.note(twig.slot, rows)
             if isinstance(rows, SlotRows):
                 self._add(self._by_slot[twig.slot], twig.arrangement, rows)
                 continue
@@ -213,7 +213,7 @@ class Rings:
 
     def _feed(self, twig: Twig, rows: SlotRows | CellPick) -> Iterator[Fed]:
         """Rows of a slot for its rings, at once."""
-        self._note_seen(twig.slot, rows)
+        self._idle.note(twig.slot, rows)
         if isinstance(rows, SlotRows):
             yield self._by_slot[twig.slot], twig.arrangement, rows
         else:
@@ -229,9 +229,9 @@ class Rings:
                 self._weigh()
                 fed = 0
 
-    def _settle(self, slots: Iterable[Slot]) -> None:
-        """Rows of these slots wait no longer: who sits on their rings, or the numbers of their groups, will change."""
-        for slot in slots:
+    def _settle(self, slot: Slot) -> None:
+        """Rows of this slot wait no longer: who sits on its rings, or the numbers of its groups, will change."""
+        if slot in self._crowds:
             for due, given in self._crowds[slot].waiting.flush():
                 for fed in self._fold(slot, due, given):
                     self._add(*fed)
@@ -290,7 +290,7 @@ class Rings:
     def _forget(self, slot: Slot) -> None:
         """Its groups get new numbers, if they come again."""
         self.keys.forget(slot)
-        self._seen.pop(slot, None)
+        self._idle.forget(slot)
         self._crowds.pop(slot, None)
 
     def prune(self, watermark_us: int | None) -> int:
@@ -301,7 +301,8 @@ class Rings:
             self._longest_us = max((s.window.range_us for s in self._seating.shares.values()), default=0)
         longest = self._longest_us
         if self._rounds % IDLE_ROUNDS == 0:
-            self._retire_idle(watermark_us)
+            for slot in self._idle.retire(self._by_slot, watermark_us, self._settle):
+                self._groves.forget(slot)
         self._folds.end(self._plan_folds(), watermark_us)
         return self._log.keep_from(watermark_us - longest - self._config.history_ms * US_PER_MS)
 
@@ -323,59 +324,6 @@ class Rings:
 
     def rest(self) -> None:
         self._folds.rest()
-
-    def _note_seen(self, slot: Slot, rows: SlotRows | CellPick) -> None:
-        """When each group was last seen."""
-        seen = self._seen.get(slot)
-        size = len(self.keys.of_slot(slot))
-        if seen is None or len(seen) < size:
-            wider = np.full(2 * size, ALWAYS, np.int64)
-            if seen is not None:
-                wider[: len(seen)] = seen
-            seen = self._seen[slot] = wider
-        np.maximum.at(seen, rows.groups, rows.pane_us)
-
-    def _retire_idle(self, watermark_us: int) -> None:
-        """Where a good part of the groups is in no open window any more, number the others anew."""
-        by_slot: dict[Slot, list[Seat]] = {}
-        for seat in self._seats.values():
-            by_slot.setdefault(seat.plan.slot, []).append(seat)
-        for seats in by_slot.values():
-            self._retire_spots(seats)
-        for slot, seen in list(self._seen.items()):
-            # a group is seen by where its pane begins: the row may be as much newer as the widest pane is wide
-            reach = max(s.plan.grain_us * (s.plan.length + 1) for s in by_slot[slot])
-            groups = len(self.keys.of_slot(slot))
-            kept = np.flatnonzero(seen[:groups] >= watermark_us - reach)
-            if slot.keys and groups > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
-                if slot.cells:
-                    self._settle([slot])
-                    self._retire_spots(by_slot[slot], kept)
-                order = self.keys.keep(slot, kept)
-                self._seen[slot] = seen[order]
-                self._groves.forget(slot)
-                if slot.cells:
-                    self._crowds[slot].spots.regroup(order)
-                    continue
-                for seat in by_slot[slot]:
-                    if seat.ring is not None:
-                        seat.ring.keep(order)
-
-    def _retire_spots(self, seats: Sequence[Seat], groups: Ints | None = None) -> None:
-        """Where a good part of a lane's spots is in no pane any more, number the others anew; of other groups than
-        these, if some are given, none is left."""
-        for seat in seats:
-            lane, key, ring = self._lane_of(seat), seat.plan.lane, seat.ring
-            if lane is None or key is None:
-                continue
-            held = np.ones(lane.band.size, np.bool_) if ring is None else ring.held(lane.band.size)
-            if groups is not None:
-                held &= np.isin(lane.group, groups)
-            kept = np.flatnonzero(held)
-            if groups is not None or lane.band.size > IDLE_SHARE * kept.size + IDLE_GROUPS_MIN:
-                self._crowds[seat.plan.slot].spots.keep(key, kept)
-                if ring is not None:
-                    ring.keep(kept)
 
     def unshared_s(self, rows: int, spark_s: float) -> float:
         """Spark time of the round with each query a job of its own, at the least: a micro-batch each.
@@ -462,7 +410,7 @@ class Rings:
         if self._rounds % MEMORY_ROUNDS != 1:
             return
         spots = sum(crowd.spots.nbytes + crowd.waiting.nbytes for crowd in self._crowds.values())
-        self.nbytes = self._weigh() + self.keys.nbytes + spots + sum(seen.nbytes for seen in self._seen.values())
+        self.nbytes = self._weigh() + self.keys.nbytes + spots + self._idle.nbytes
 
     def _weigh(self) -> int:
         """Bytes of all rings; past the limit, the dearest are taken away."""
