@@ -94,3 +94,10 @@ def _rows_of(rows: CellRows) -> list[Row]:
     assert key == sorted(key)
     return [(*own, second, n, x) for own, second, n, x in zip(
         key, rows.ranks[1].tolist(), rows.ints[0].tolist(), rows.floats[0].tolist(), strict=True)]  # fmt: skip
+
+
+def test_few_rows_that_wait_do_not_hold_their_round() -> None:
+    waiting, rows = Waiting(), [(int(i >= 9_990), i % 3, i % 4, 0, 1, 0.5) for i in range(10_000)]
+    (due, _), *more = waiting.add(_pick(Random(1), rows, EDGES), GIVEN[0], 0)
+    assert not more and due.pane_us.size == 9_990
+    assert 0 < sum(r.nbytes for r in waiting._rounds) < 1_000

@@ -46,9 +46,18 @@ class CellPick:
         """Rows of the stream: the first column is how many a row stands for."""
         return int(self.ints[0][self.rows].sum())
 
-    def part(self, own: slice) -> CellPick:
-        taken = (self.pane_us[own], self.groups[own], self.ranks[:, own])
-        return replace(self, pane_us=taken[0], groups=taken[1], ranks=taken[2], rows=self.rows[own])
+    def until(self, cut: int) -> CellPick:
+        return replace(self, pane_us=self.pane_us[:cut], groups=self.groups[:cut], ranks=self.ranks[:, :cut],
+                       rows=self.rows[:cut])  # fmt: skip
+
+    def since(self, cut: int) -> CellPick:
+        """To be kept: what only the others needed is let go, if that is most of it."""
+        rows = self.rows[cut:]
+        kept = (self.pane_us[cut:].copy(), self.groups[cut:].copy(), self.ranks[:, cut:].copy(), self.edges)
+        if 2 * rows.size > self.ints[0].size:
+            return CellPick(*kept, rows.copy(), self.ints, self.floats)
+        ints, floats = tuple(c[rows] for c in self.ints), tuple(c[rows] for c in self.floats)
+        return CellPick(*kept, np.arange(rows.size), ints, floats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +100,8 @@ class Waiting:
             yield from self.flush()
         elif closed_us is not None:
             rounds = [(r, int(np.searchsorted(r.pane_us, closed_us, side="right"))) for r in self._rounds]
-            self._rounds = [r.part(slice(cut, None)) for r, cut in rounds if cut < r.pane_us.size]
-            due = [r.part(slice(cut)) for r, cut in rounds if cut]
+            due = [r.until(cut) for r, cut in rounds if cut]
+            self._rounds = [r.since(cut) if cut else r for r, cut in rounds if cut < r.pane_us.size]
             if due:
                 yield self._ordering.in_order(due), given
 
