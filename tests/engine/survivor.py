@@ -85,7 +85,7 @@ LONG: tuple[Step, ...] = (
     Read(10),
     Add((("kinds", KINDS),)),
     Drop("odd"),
-    Read(12),
+    Read(14),
 )
 FORMS = {"short": SHORT, "long": LONG}
 
