@@ -43,6 +43,7 @@ def test_grouped_queries_mean_what_spark_means(spark: SparkSession, sql: str) ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @settings(max_examples=1_000, phases=PHASES)
 @given(sql=stateless())
 def test_many_stateless_queries(spark: SparkSession, sql: str) -> None:
@@ -50,6 +51,7 @@ def test_many_stateless_queries(spark: SparkSession, sql: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @settings(max_examples=500, phases=PHASES)
 @given(sql=grouped())
 def test_many_grouped_queries(spark: SparkSession, sql: str) -> None:
