@@ -67,6 +67,7 @@ LINES = (
     Line("weave", "plan_100000_divisors_s", "Weave Share, 100,000 windows", most=60, unit=" s"),
     Line("weave", "plan_1000000_divisors_s", "Weave Share, 1,000,000 windows", unit=" s"),
     Line("weave", "add_100000_rate_50_ms", "one more window beside 100,000", most=10, unit=" ms"),
+    Line("weave", "add_odd_100000_rate_50_ms", "the same, of a slide the plan has not, at worst", most=10, unit=" ms"),
 )
 
 

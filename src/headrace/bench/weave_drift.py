@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 from time import perf_counter
@@ -16,6 +16,7 @@ from headrace.families.windows.weave.weave import weave
 CHECK_EVERY = 10
 VARIANTS = {"naive": NAIVE, "I": FIRST, "I+II": SECOND, "I+II+III": THIRD}
 VARIANT_RATE = 100.0
+ODD_SLIDE = 100_801  # one more than what slides of the workload divide
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +82,21 @@ def plan_seconds(queries: int, rate: float, templates: tuple[int, ...]) -> tuple
     return perf_counter() - began, len(plan.trees)
 
 
-def change_ms(queries: int, rate: float, changes: int = 200) -> tuple[float, float]:
-    """Median milliseconds to add one query to a plan of so many, and to drop one."""
+def change_ms(queries: int, rate: float, changes: int = 200) -> tuple[float, float, float]:
+    """Milliseconds to add one query to a plan of so many and to drop one, medians, and to add one whose slide is new to
+    the plan, at worst."""
     shapes = Workload(queries + changes).shapes()
-    forest = rebuild(OnlineWeave(rate).snapshot_of(dict(enumerate(shapes[:queries])))).forest
-    added, dropped = [], []
+    online = OnlineWeave.of(dict(enumerate(shapes[:queries])), rate)
+    added, dropped, odd = list[float](), list[float](), list[float]()
     for query, shape in enumerate(shapes[queries:], queries):
-        began = perf_counter()
-        forest.add(query, shape)
-        added.append(perf_counter() - began)
-        began = perf_counter()
-        forest.drop((query * 31) % queries)
-        dropped.append(perf_counter() - began)
-    return 1000 * median(added), 1000 * median(dropped)
+        added.append(_seconds(online.add, query, shape))
+        dropped.append(_seconds(online.drop, (query * 31) % queries))
+    for query, slide in enumerate(range(ODD_SLIDE, ODD_SLIDE + changes), queries + changes):
+        odd.append(_seconds(online.add, query, Shape(3 * slide, slide)))
+    return 1000 * median(added), 1000 * median(dropped), 1000 * max(odd)
+
+
+def _seconds(change: Callable[..., None], *args: object) -> float:
+    began = perf_counter()
+    change(*args)
+    return perf_counter() - began

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.bench.weave_workload import Workload
 from headrace.errors import PlanError
+from headrace.families.windows.weave import forest
 from headrace.families.windows.weave.edges import Shape
 from headrace.families.windows.weave.forest import COLUMNS_MIN
 from headrace.families.windows.weave.online import CostCurve, OnlineWeave, rebuild
@@ -35,19 +36,25 @@ def assert_counted(online: OnlineWeave, live: dict[int, Shape], rate: float, rel
     assert online.cost == pytest.approx(plan.cost, rel=rel)
 
 
-@settings(max_examples=100, deadline=None)
-@given(steps, rates)
-def test_costs_are_counted_whatever_comes_and_goes(done: list[Shape | int], rate: float) -> None:
+@settings(max_examples=150, deadline=None)
+@given(steps, rates, st.sampled_from((1, 4, 64)))
+def test_costs_are_counted_whatever_comes_and_goes(done: list[Shape | int], rate: float, taken_in: int) -> None:
+    """In a forest of more queries than are `taken_in` at once, windows of new edges stray until a rebuild."""
     online, live = OnlineWeave(rate, WEIGHTS), dict[int, Shape]()
-    for number, step in enumerate(done):
-        if isinstance(step, Shape):
-            online.add(number, step)
-            live[number] = step
-        elif live:
-            gone = list(live)[step % len(live)]
-            online.drop(gone)
-            del live[gone]
-        assert_counted(online, live, rate)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forest, "REPOINTED_MAX", taken_in)
+        for number, step in enumerate(done):
+            if isinstance(step, Shape):
+                online.add(number, step)
+                live[number] = step
+            elif live:
+                gone = list(live)[step % len(live)]
+                online.drop(gone)
+                del live[gone]
+            assert_counted(online, live, rate)
+            if number % 7 == 6:
+                online.swap(rebuild(online.snapshot()))
+                assert_counted(online, live, rate)
 
 
 @settings(max_examples=30, deadline=None)
@@ -175,6 +182,33 @@ def test_too_many_trees_for_their_bits_are_compared_by_samples() -> None:
             live[query] = window
             assert_counted(online, live, 1e-7, rel=1e-9 if len(online.trees()) <= COLUMNS_MIN else 0.1)
     assert len(online.trees()) > COLUMNS_MIN
+
+
+@pytest.mark.parametrize("slides", [(7_919, 104_729), tuple(range(7_919, 7_999))], ids=["few", "many"])
+def test_a_slide_of_no_use_to_others_strays_until_a_rebuild(slides: tuple[int, ...]) -> None:
+    """At once, where all bits would have to be made anew; more than a few are reason for a rebuild."""
+    live = dict(enumerate(Workload(2_000).shapes()))
+    online = OnlineWeave.of(live, 50.0, WEIGHTS)
+    trees, cost, took_s = len(online.trees()), online.cost, 0.0
+    for query, slide in enumerate(slides, 2_000):
+        live[query] = Shape(3 * slide, slide)
+        began = perf_counter()
+        online.add(query, live[query])
+        took_s = max(took_s, perf_counter() - began)
+    assert took_s < 5 * 0.01
+    assert len(online.trees()) == trees + len(slides) and online.cost > cost
+    assert online.is_due() == (len(slides) > 20)
+    assert_counted(online, live, 50.0)
+    with pytest.raises(PlanError):
+        online.add(2_000, live[2_000])
+    online.drop(2_001)
+    del live[2_001]
+    made = rebuild(online.snapshot())
+    online.drop(2_000)
+    del live[2_000]
+    online.swap(made)
+    assert_counted(online, live, 50.0, rel=0.1)
+    assert not online.is_due()
 
 
 @pytest.mark.parametrize("rate", [50.0, 10_000.0])

@@ -56,6 +56,9 @@ class SampledPoints:
     def times(self, points: Ints) -> Ints:
         return self._times[points]
 
+    def know(self, classes: Classes) -> bool:
+        return not self._unknown(classes).moduli.size
+
     def learn(self, classes: Classes, words_max: int = 0) -> Learnt:
         """Draw points for classes that are new, in at most so many words; by default as many as known ones have."""
         fresh = self._unknown(classes)

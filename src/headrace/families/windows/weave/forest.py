@@ -23,6 +23,7 @@ from headrace.families.windows.weave.kernels import add_common
 BITS_MAX = 1 << 24  # words of all trees: 128 MB, and a few milliseconds to pass through
 DRAWN_WORDS_MAX = 1 << 11  # words of one tree
 COLUMNS_MIN = 64
+REPOINTED_MAX, LEARNT_MAX = 64, 4_096  # queries of a forest that takes in new points at once
 
 
 class Forest:
@@ -66,6 +67,14 @@ class Forest:
     def is_crowded(self) -> bool:
         """So many classes were learnt one by one that points had better be drawn anew."""
         return self.are_sampled and self._bits.shape[0] > 2 * DRAWN_WORDS_MAX
+
+    def is_dear(self, shape: Shape) -> bool:
+        """Whether this window, which the points do not know, would take longer than one more query may."""
+        if len(self) <= REPOINTED_MAX or self._points is None:
+            return False
+        if isinstance(self._points, SampledPoints):
+            return len(self) > LEARNT_MAX and not self._points.know(_columns(shape))
+        return not self._points.fit(_columns(shape))
 
     def trees(self) -> tuple[tuple[int, ...], ...]:
         return tuple(sorted(tuple(sorted(queries)) for queries in self._queries.values()))

@@ -6,6 +6,9 @@ cost of plans made from scratch is remembered against their number of queries, e
 rebuild is due when the plan costs more than that by the tolerance.  The curve is concave, and a slope of long ago too
 steep: beyond `reach` times the queries of the last rebuild it is not trusted, and a rebuild is due as well.
 
+A window whose edges the forest has no points for (its slide does not divide the period so far) would have all bits made
+anew.  In a large forest it *strays* instead: it is a tree of its own until the next rebuild takes it in.
+
     if online.is_due():
         made = rebuild(online.snapshot())   # pure, may run in another thread
         online.swap(made)                   # what came and went meanwhile is repeated on it
@@ -18,12 +21,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.errors import PlanError
-from headrace.families.windows.weave.edges import Shape
+from headrace.families.windows.weave.edges import Shape, classes_of
 from headrace.families.windows.weave.forest import Forest
 from headrace.families.windows.weave.weave import EVEN, Plan, Weights, weave
 
 TOLERANCE = 0.1
 REACH = 2.0
+STRAYS_MAX = 0.01  # of all queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class OnlineWeave:
         self._forest = Forest(self.snapshot_of({}).limit, {}, [])
         self._curve = CostCurve(0, rate * weights.row)  # no query, and yet a tree: where the line begins
         self._comparisons = 0
+        self._strays: dict[int, Shape] = {}
 
     @staticmethod
     def of(shapes: Mapping[int, Shape], rate: float, weights: Weights = EVEN) -> OnlineWeave:
@@ -100,23 +105,30 @@ class OnlineWeave:
         return online
 
     def __len__(self) -> int:
-        return len(self._forest)
+        return len(self._forest) + len(self._strays)
 
     def add(self, query: int, shape: Shape) -> None:
-        self._forest.add(query, shape)
+        if query not in self._forest and query not in self._strays and self._forest.is_dear(shape):
+            self._strays[query] = shape
+        elif query in self._strays:
+            raise PlanError("a query is in the plan already", value=query, hint="drop it first")
+        else:
+            self._forest.add(query, shape)
 
     def drop(self, query: int) -> None:
-        self._forest.drop(query)
+        if self._strays.pop(query, None) is None:
+            self._forest.drop(query)
 
     def trees(self) -> tuple[tuple[int, ...], ...]:
         """The queries of each tree."""
-        return self._forest.trees()
+        return tuple(sorted((*self._forest.trees(), *((query,) for query in self._strays))))
 
     @property
     def cost(self) -> float:
         """By the points that trees are compared on: exact unless they are drawn."""
         count, merges = self._forest.measure()
-        return count * self._weights.row * self._rate + self._weights.merge * merges
+        merges += sum(s.overlap / c.modulus for s in self._strays.values() for c in classes_of(s))
+        return (count + len(self._strays)) * self._weights.row * self._rate + self._weights.merge * merges
 
     @property
     def comparisons(self) -> int:
@@ -129,27 +141,27 @@ class OnlineWeave:
         return self.cost / expected - 1 if expected > 0 else 0.0
 
     def is_due(self) -> bool:
-        """Whether to rebuild: the plan has drifted, or nothing is known about plans of this size."""
+        """Whether to rebuild: the plan has drifted, some stray, or nothing is known about plans of this size."""
         if len(self) < 2:
             return False
-        unknown = not self._curve.reaches(len(self), self._reach)
+        unknown = not self._curve.reaches(len(self), self._reach) or len(self._strays) > STRAYS_MAX * len(self)
         return unknown or self._forest.is_crowded or self.deviation() > self._tolerance
 
     def snapshot(self) -> Snapshot:
-        return self.snapshot_of(dict(self._forest.shapes))
+        return self.snapshot_of({**self._forest.shapes, **self._strays})
 
     def snapshot_of(self, shapes: dict[int, Shape]) -> Snapshot:
         return Snapshot(tuple(shapes), tuple(shapes.values()), self._rate, self._weights)
 
     def swap(self, made: Rebuilt) -> None:
         """Go on with a rebuilt plan.  Queries that came or went since its snapshot do so again."""
-        now, forest = self._forest, made.forest
+        now, forest = {**self._forest.shapes, **self._strays}, made.forest
         self._curve.learn(len(made.snapshot.queries), made.plan.cost)
         for query, shape in zip(made.snapshot.queries, made.snapshot.shapes, strict=True):
-            if now.shapes.get(query) != shape:
+            if now.get(query) != shape:
                 forest.drop(query)
-        for query, shape in now.shapes.items():
+        self._comparisons += self._forest.comparisons
+        self._forest, self._strays = forest, {}
+        for query, shape in now.items():
             if query not in forest:
-                forest.add(query, shape)
-        self._comparisons += now.comparisons
-        self._forest = forest
+                self.add(query, shape)
