@@ -1,9 +1,9 @@
 """Figure 4.12: the error of histograms of intervals, by their number of buckets.
 
 The paper draws 100,000 intervals in [0, 10000], midpoints Normal(5000, 1500), lengths Normal(1000, 2000), which "happen
-to form 18 stabbing groups".  It does not say what becomes of negative lengths and of intervals that leave the domain, nor
-whether the second number is a deviation or a variance; a `Reading` does.  Each error is the mean of |estimate - true| /
-max(true, 1) over uniform values.
+to form 18 stabbing groups".  It does not say what becomes of negative lengths and of intervals that leave the domain,
+nor whether the second number is a deviation or a variance; a `Reading` does.  Each error is the mean of
+|estimate - true| / max(true, 1) over uniform values.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LITERAL = READINGS["deviations, clipped"]
 class Row:
     """Mean relative errors with so many buckets.
 
-    `by_size` is ours with the paper's rule for sharing out buckets; `optimal` is built on a sample, and measured on it."""
+    `by_size` is ours with the paper's rule for sharing out buckets; `optimal` is built and measured on a sample."""
 
     buckets: int
     ours: float
