@@ -216,21 +216,44 @@ def test_a_large_group_has_sides_and_small_ones_share_the_rest() -> None:
     assert lone.rise_at.size + lone.fall_at.size == 0, "one bucket is one level"
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(9, 18)), min_size=1, max_size=12), st.integers(2, 9))
+def sides_of(pairs: Sequence[Pair], values: Sequence[int]) -> list[list[tuple[float, float]]]:
+    """Heights and weights of one group, value by value, up to its last common point and behind it."""
+    point, counts = min(hi for _, hi in pairs), stabbed(pairs, values)
+    weighed = [(v, (float(c), 1 / c**2 / len(values))) for v, c in zip(values, counts, strict=True)]
+    return [[one for v, one in weighed if v <= point], [one for v, one in weighed if v > point]]
+
+
+def least_of_sides(sides: Sequence[list[tuple[float, float]]], buckets: Sequence[int]) -> float:
+    return sum(least_by_runs(side, k) for side, k in zip(sides, buckets, strict=True) if side)
+
+
+one_group = st.lists(st.tuples(st.integers(0, 9), st.integers(9, 18)), min_size=1, max_size=12)
+
+
+@given(one_group, st.integers(2, 9))
 def test_sides_of_one_group_are_the_best_of_all(pairs: list[Pair], buckets: int) -> None:
     """All hold 9.  Both sides have as many buckets, the left one that is left over, and none more than steps."""
     lo, hi = arrays(pairs)
-    values, point = list(range(int(lo.min()), int(hi.max()) + 1)), int(hi.min())
-    counts = stabbed(pairs, values)
-    sides = [[c for v, c in zip(values, counts, strict=True) if (v <= point) == is_left] for is_left in (True, False)]
+    values = list(range(int(lo.min()), int(hi.max()) + 1))
+    sides = sides_of(pairs, values)
     most = [len(set(side)) for side in sides]
     left = min(most[0], max(-(-buckets // 2), buckets - most[1]))
-    given_out = [left, min(most[1], buckets - left)]
-    least = sum(
-        least_by_runs([(c, 1 / c**2) for c in side], k) for side, k in zip(sides, given_out, strict=True) if side
-    )
+    least = least_of_sides(sides, [left, min(most[1], buckets - left)])
     found = stabbing(lo, hi, buckets, shares=Shares.SIZE)
-    assert mean_squared_error(found, pairs, values) == pytest.approx(least / len(values), abs=NEAR)
+    assert mean_squared_error(found, pairs, values) == pytest.approx(least, abs=NEAR)
+
+
+@given(one_group.filter(lambda pairs: len({hi for _, hi in pairs}) > 1), st.integers(2, 5))
+def test_buckets_by_error_are_the_best_split(pairs: list[Pair], buckets: int) -> None:
+    """With cells too coarse for the plain histogram, sides have to do it."""
+    lo, hi = arrays(pairs)
+    values = list(range(int(lo.min()), int(hi.max()) + 1))
+    sides = sides_of(pairs, values)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headrace.families.joins.histogram.CELLS", 4)
+        found = stabbing(lo, hi, buckets)
+    least = min(least_of_sides(sides, [left, buckets - left]) for left in range(1, buckets))
+    assert mean_squared_error(found, pairs, values) <= least + NEAR
 
 
 @each_builder
