@@ -8,7 +8,9 @@ next to a plain histogram of as many buckets, a group stores one number more, it
 Groups that are too small for buckets of their own are taken together: the *rest* is a plain histogram, fitted to what
 the sides leave over, over cells of pieces.  `SIZE` is the paper's rule: a group's buckets follow its size, weights its
 own heights.  `ERROR` weighs with the height of the whole function, which is what errors are relative to, gives every
-bucket to whom it helps most, and tries how many groups, none to all, are worth sides of their own.
+bucket to whom it helps most, and tries how many groups, none to all large ones, are worth sides of their own.  A sum of
+step functions is one, too, so a rest alone is hard to beat: sides win where few groups hold most intervals and cells are
+too coarse for them.
 """
 
 from __future__ import annotations
