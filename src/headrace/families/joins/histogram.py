@@ -9,8 +9,8 @@ Groups that are too small for buckets of their own are taken together: the *rest
 the sides leave over, over cells of pieces.  `SIZE` is the paper's rule: a group's buckets follow its size, weights its
 own heights.  `ERROR` weighs with the height of the whole function, which is what errors are relative to, gives every
 bucket to whom it helps most, and tries how many groups, none to all large ones, are worth sides of their own.  A sum of
-step functions is one, too, so a rest alone is hard to beat: sides win where few groups hold most intervals and cells are
-too coarse for them.
+step functions is one, too, so a rest alone is hard to beat: sides win where few groups hold most intervals and cells
+are too coarse for them.
 """
 
 from __future__ import annotations
