@@ -1,5 +1,5 @@
-"""Rows and standing joins as in seed 004, table 4.1: R.B and the selected attributes uniform over the domain, S.B normal,
-middles of the ranges of b and c uniform, those of a normal, lengths normal.  Numbers are whole.  No clock in here."""
+"""Rows and standing joins as in seed 004, table 4.1: R.B and the selected attributes uniform over the domain, S.B
+normal, middles of the ranges of b and c uniform, lengths normal.  Numbers are whole.  No clock in here."""
 
 from __future__ import annotations
 
