@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -39,4 +40,4 @@ def check(image: Image, rows: dict[int, tuple[float, int]]) -> None:
         found |= {row: (b, c) for b, c, row in keys}
     sizes = [len(s) for s in image.segments]
     assert found == rows and sum(sizes) == len(rows) == len(image)
-    assert all(a >= 2 * b for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(a >= 2 * b for a, b in pairwise(sizes))
