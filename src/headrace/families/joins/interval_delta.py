@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from headrace.families.joins.interval_kernels import Bits, Ints, Ints32, Values, fill
+from headrace.families.joins.interval_kernels import Bits, Ints, Ints32, Located, Values, fill
 from headrace.families.joins.intervals import IntervalIndex, offsets_of
 
 TAIL = 256
@@ -72,18 +72,25 @@ class Patched:
 
     def count(self, values: Values) -> Ints32:
         """How many intervals each value stabs."""
-        counts = self.base.index.count(values) + self.added.index.count(values) - self.lost.count(values)
-        count_tail(values, self.tail.lo, self.tail.hi, self.tail.signs, counts)
-        return counts
+        return self._counts(values, [layer.index.locate(values) for layer in (self.base, self.added)])
 
     def stab(self, values: Values) -> tuple[Ints, Ints32]:
         """Offsets and ids, as of `IntervalIndex.stab`."""
-        offsets = offsets_of(self.count(values))
+        layers = (self.base, self.added)
+        located = [layer.index.locate(values) for layer in layers]
+        offsets = offsets_of(self._counts(values, located))
         cursor, ids = offsets[:-1].copy(), np.empty(offsets[-1], np.int32)
-        for layer in (self.base, self.added):
-            fill(layer.index.windows, layer.index.locate(values), layer.gone, cursor, ids)
+        for layer, found in zip(layers, located, strict=True):
+            fill(layer.index.windows, found, layer.gone, cursor, ids)
         fill_tail(values, self.tail.lo, self.tail.hi, self.tail.ids, self.tail.signs, cursor, ids)
         return offsets, ids
+
+    def _counts(self, values: Values, located: list[Located]) -> Ints32:
+        counts = -self.lost.count(values)
+        for found in located:
+            counts += found.begun - found.ended
+        count_tail(values, self.tail.lo, self.tail.hi, self.tail.signs, counts)
+        return counts
 
     def intervals(self) -> tuple[Ints32, Values, Values]:
         """Ids, lo, hi of those that stand, in no order."""
@@ -273,8 +280,10 @@ def fill_tail(
 ) -> None:  # fmt: skip
     """Write those that were added at the cursor of each value they hold."""
     for i in range(values.size):
-        value, to = values[i], cursor[i]
-        for k in range(lo.size):
+        value, to, held = values[i], cursor[i], False
+        for k in range(lo.size):  # most values hold none, which is soon seen many at a time
+            held |= (lo[k] <= value) & (value <= hi[k])
+        for k in range(lo.size if held else 0):
             if signs[k] > 0 and lo[k] <= value <= hi[k]:
                 out[to] = ids[k]
                 to += 1

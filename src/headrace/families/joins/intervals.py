@@ -64,7 +64,7 @@ class IntervalIndex:
 
     def locate(self, values: Values) -> Located:
         assert values.dtype == self.windows.lo.dtype
-        found = Located(*(np.empty(values.size, np.int32) for _ in range(3)))
+        found = Located(*(np.empty(values.size, np.int32) for _ in range(4)))
         locate(values, self.windows, found)
         return found
 
