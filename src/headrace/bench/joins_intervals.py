@@ -12,11 +12,12 @@ no dependency: where it is not installed, ours run alone.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from time import thread_time
+from time import thread_time_ns
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,8 @@ Ints = NDArray[np.int64]
 LINE = 100_000_000
 SEED = 7
 VALUES = 20_000
-IDS_MAX = 3_000_000  # ids in all that a measured call may return
-REPEATS = 5
+IDS_MAX = 1_000_000  # ids in all that a measured call may return
+REPEATS = 15
 SHARES = {"40th": 1 / 40, "10th": 1 / 10, "3rd": 1 / 3}
 FEWEST = 50  # no interval of a clustered set is shorter than this part of the line
 PEER = "superintervals"
@@ -81,48 +82,58 @@ def values_of(rng: np.random.Generator, count: int = VALUES) -> Ints:
 
 # -- the two sides ----------------------------------------------------------------------------------
 
-
-def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
-    """Of the processor, the best of some calls: what else the machine does only makes one slower."""
-    best = np.inf
-    for _ in range(repeats + 1):  # the first one compiles
-        began = thread_time()
-        call()
-        best = min(best, thread_time() - began)
-    return best
+Calls = Mapping[str, tuple[Callable[[], object], int]]
+"""By what is asked: a call, and of how many values it is."""
 
 
-def ours(made: Intervals, values: Ints, few: Ints, prefixes: bool) -> Mapping[str, float]:
-    """Seconds a value, by what is asked."""
+def ours(made: Intervals, values: Ints, few: Ints, *, prefixes: bool) -> Calls:
+    """Ids are returned for `few` values only, where each stabs many."""
     index = IntervalIndex.build(made.ids, made.lo, made.hi)
-    found = {
-        "count": seconds(lambda: index.count(values)) / values.size,
-        "ids": seconds(lambda: index.stab(few)) / few.size,
-    }
-    if prefixes:
-        groups = PrefixIndex.build(made.ids, made.lo, made.hi)
-        found["records"] = seconds(lambda: groups.records(values)) / values.size
-    return found
+    calls: Calls = {"count": (lambda: index.count(values), values.size), "ids": (lambda: index.stab(few), few.size)}
+    if not prefixes:
+        return calls
+    groups = PrefixIndex.build(made.ids, made.lo, made.hi)
+    return {**calls, "records": (lambda: groups.records(values), values.size)}
 
 
 def is_peer_there() -> bool:
     return find_spec(PEER) is not None
 
 
-def peer(made: Intervals, values: Ints, few: Ints) -> Mapping[str, float]:
-    """Seconds a value, by what is asked; its answers are ours."""
+def peer(made: Intervals, values: Ints, few: Ints) -> Calls:
+    """None if it is not installed."""
+    if not is_peer_there():
+        return {}
     lo, hi = made.lo.astype(np.int32), made.hi.astype(np.int32)
     index: Any = import_module(PEER).IntervalMap.from_arrays(lo, hi, made.ids.tolist())
     mine = IntervalIndex.build(made.ids, made.lo, made.hi)
     some, more = few.astype(np.int32), values[: 20 * few.size].astype(np.int32)
     assert index.count_batch(some, some) == mine.count(few).tolist()
     assert sorted(index.search_values_batch(some[:1], some[:1])[0]) == sorted(mine.stab(few[:1])[1].tolist())
-    values_s = seconds(lambda: index.search_values_batch(some, some))
-    places_s = seconds(lambda: index.search_idxs_batch(some, some))
     return {
-        "count": seconds(lambda: index.count_batch(more, more)) / more.size,
-        "ids": min(values_s, places_s) / some.size,
+        "peer_count": (lambda: index.count_batch(more, more), more.size),
+        "peer_ids": (lambda: index.search_values_batch(some, some), some.size),
+        "peer_places": (lambda: index.search_idxs_batch(some, some), some.size),
     }
+
+
+def nanoseconds(calls: Calls) -> dict[str, float]:
+    """A value, of the processor: the best of some rounds in which all take turns, so that neither is disturbed more.
+
+    Objects are not collected meanwhile, which only the peer's lists would pay for."""
+    best = dict.fromkeys(calls, np.inf)
+    gc.disable()
+    try:
+        for _ in range(REPEATS + 1):  # the first one compiles
+            for what, (call, size) in calls.items():
+                began = thread_time_ns()
+                call()
+                best[what] = min(best[what], (thread_time_ns() - began) / size)
+    finally:
+        gc.enable()
+    if "peer_places" in best:
+        best["peer_ids"] = min(best["peer_ids"], best.pop("peer_places"))
+    return best
 
 
 # -- the comparison ---------------------------------------------------------------------------------
@@ -149,11 +160,11 @@ def sets(n: int) -> Mapping[str, Callable[[np.random.Generator], Intervals]]:
 def compare(name: str, n: int, tell: Tell) -> list[Figure]:
     rng = np.random.default_rng([SEED, n])
     made, values = sets(n)[name](rng), values_of(rng)
-    mine, its = _both(made, values, name.startswith("clustered"))
-    figures = _figures(f"{name}_{n}", "", mine, its)
-    if its:
-        against = {what: "ids" if what == "records" else what for what in mine}
-        figures += [Figure(f"{name}_{n}_{what}_ratio", its[against[what]] / s, "×") for what, s in mine.items()]
+    took = both(made, values, prefixes=name.startswith("clustered"))
+    figures = [Figure(f"{name}_{n}_{what}_ns", ns, "ns/value") for what, ns in took.items()]
+    against = {"count": "peer_count", "ids": "peer_ids", "records": "peer_ids"}
+    ratios = {what: took[its] / took[what] for what, its in against.items() if what in took and its in took}
+    figures += [Figure(f"{name}_{n}_{what}_ratio", ratio, "×") for what, ratio in ratios.items()]
     tell("; ".join(f"{figure.name} {figure.value:,.1f}" for figure in figures))
     return figures
 
@@ -164,21 +175,14 @@ def cross(n: int, tell: Tell) -> list[Figure]:
     for stabs in sorted({n // 40, n // 150, n // 400, n // 1_500, 50, 5}, reverse=True):
         rng = np.random.default_rng([SEED, n])
         made, values = short(n, rng, stabs), values_of(rng, 2_000)
-        groups = PrefixIndex.build(made.ids, made.lo, made.hi).groups.points.size
-        mine, its = _both(made, values, True)
-        own = _figures(f"cross_{n}_{stabs}", f"{groups:,} groups, {stabs:,} stabbed", mine, its)
-        tell(f"{own[0].note}: " + "; ".join(f"{figure.name} {figure.value:,.0f}" for figure in own))
-        figures += own
+        note = f"{PrefixIndex.build(made.ids, made.lo, made.hi).groups.points.size:,} groups, {stabs:,} stabbed"
+        took = both(made, values, prefixes=True)
+        figures += [Figure(f"cross_{n}_{stabs}_{what}_ns", ns, "ns/value", note=note) for what, ns in took.items()]
+        tell(f"{n:,} intervals, {note}: " + "; ".join(f"{what} {ns:,.0f} ns" for what, ns in took.items()))
     return figures
 
 
-def _figures(name: str, note: str, mine: Mapping[str, float], its: Mapping[str, float]) -> list[Figure]:
-    found = [Figure(f"{name}_{what}_ns", 1e9 * s, "ns/value", note=note) for what, s in mine.items()]
-    return found + [Figure(f"{name}_peer_{what}_ns", 1e9 * s, "ns/value", note=note) for what, s in its.items()]
-
-
-def _both(made: Intervals, values: Ints, prefixes: bool) -> tuple[Mapping[str, float], Mapping[str, float]]:
-    """Ours, and the peer's if it is there; of values that stab many, only some have their ids returned."""
+def both(made: Intervals, values: Ints, *, prefixes: bool) -> dict[str, float]:
     stabs = float(IntervalIndex.build(made.ids, made.lo, made.hi).count(values).mean())
     few = values[: max(10, min(values.size, int(IDS_MAX / max(stabs, 1))))]
-    return ours(made, values, few, prefixes), peer(made, values, few) if is_peer_there() else {}
+    return nanoseconds({**ours(made, values, few, prefixes=prefixes), **peer(made, values, few)})
