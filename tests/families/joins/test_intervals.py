@@ -24,7 +24,9 @@ NUMBERS: dict[Any, st.SearchStrategy[Any]] = {
     np.int64: st.one_of(st.sampled_from(INTS), st.integers(-20, 20)),
     np.float64: st.one_of(st.sampled_from(FLOATS), st.integers(-20, 20).map(lambda x: x / 2)),
 }
-SHAPES = ("short", "wide", "few whole", "nested", "equal", "disjoint", "points", "rising", "falling", "ties", "stairs")
+SHAPES = (
+    "short", "wide", "few whole", "nested", "equal", "disjoint", "points", "piles", "rising", "falling", "ties", "stairs",
+)  # fmt: skip
 
 
 def stabbed(ids: Values, lo: Values, hi: Values, value: Any) -> list[int]:
@@ -36,6 +38,7 @@ def shaped(shape: str, n: int, rng: np.random.Generator) -> tuple[Values, Values
     """n intervals within 0 … 1,000 · n, whole numbers."""
     line, x = 1_000 * n, np.arange(n) * 1_000
     drawn = rng.integers(0, line, n)
+    pile = drawn * 5 // line * line // 5
     if shape == "wide":
         return drawn, drawn + np.exp(rng.normal(7, 2.5, n)).astype(np.int64)
     if shape == "few whole":
@@ -49,6 +52,7 @@ def shaped(shape: str, n: int, rng: np.random.Generator) -> tuple[Values, Values
         "rising": (x, np.full(n, HIGHEST)),
         "falling": (np.full(n, LOWEST), x),
         "ties": (drawn // (line // 7 + 1) * 100, drawn // (line // 7 + 1) * 100 + rng.integers(0, 4, n) * 100),
+        "piles": (np.where(x % 3_000, drawn, pile), np.where(x % 3_000, drawn + 900, pile)),
         "stairs": (np.where(np.arange(n) % 2, x, -5), x + 500),
     }
     return made[shape]

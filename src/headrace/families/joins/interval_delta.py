@@ -8,7 +8,7 @@ Changes since the base was built are kept in three layers, so that each costs mi
   when ids are written.
 
 The tail is folded when it is full, in O(changes); once changes pass a SHARE of the base they are merged into a new
-base, in O(n log n).  Amortised over the changes between two merges, either is a few microseconds a change.
+base, in O(n log n).  Amortised over the changes between two merges, either is some ten microseconds a change.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 It serves plain range filters and the scattered rest of standing joins (thesis, section 4.2: what is not clustered is
 processed "in a traditional way").  Built once and never changed; `interval_delta.py` keeps changes beside it.  It is
-made of arrays alone, some thirty bytes an interval and at most about fifty, and is sent to worker processes as it is.
+made of arrays alone, thirty to forty-five bytes an interval and never over sixty, and is sent to worker processes as it
+is.
 """
 
 from __future__ import annotations
