@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.families.joins import interval_delta
-from headrace.families.joins.interval_delta import DeltaIndex, Patched
+from headrace.families.joins.interval_delta import DeltaIndex
+from headrace.families.joins.interval_patches import Patched
 from headrace.families.joins.intervals import IntervalIndex
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1

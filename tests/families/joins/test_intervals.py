@@ -25,7 +25,8 @@ NUMBERS: dict[Any, st.SearchStrategy[Any]] = {
     np.float64: st.one_of(st.sampled_from(FLOATS), st.integers(-20, 20).map(lambda x: x / 2)),
 }
 SHAPES = (
-    "short", "wide", "few whole", "nested", "equal", "disjoint", "points", "piles", "rising", "falling", "ties", "stairs",
+    "short", "wide", "few whole", "nested", "equal", "disjoint", "points", "piles", "rising", "falling", "ties",
+    "stairs",
 )  # fmt: skip
 
 
