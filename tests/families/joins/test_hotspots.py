@@ -202,7 +202,7 @@ def play(checked: Checked, steps: list[Any]) -> None:
 ALPHAS = st.sampled_from([0.05, 0.1, 0.25, 0.5, 1.0])
 
 
-@settings(max_examples=120)
+@settings(max_examples=200)
 @given(histories(), ALPHAS, st.sampled_from([0.1, 0.5, 2.0]), st.sampled_from([8, 512]))
 def test_the_invariants_hold_after_every_step(
     history: tuple[Any, list[Any]], alpha: float, epsilon: float, block: int
@@ -248,6 +248,18 @@ def test_scattered_groups_become_hot_because_others_leave() -> None:
     for query_id in range(8, 32):
         checked.remove(query_id)
     assert checked.hotspots.coverage == 8 / 16
+
+
+def test_groups_that_are_made_when_others_become_hot_may_be_hot_too() -> None:
+    """Without the crowd at 100 too many groups are left; grouped anew, seven intervals around 25 are one."""
+    checked = Checked(1.0, 0.4, np.int64)
+    checked.add_many(list(range(9)), [(0, 10)] + [(20, 30)] * 3 + [(100, 100)] * 5)
+    for query_id, interval in enumerate([(9, 21)] + [(22, 30)] * 4, 10):
+        checked.add(query_id, interval)
+    checked.alpha = checked.hotspots.alpha = 0.39
+    checked.add(20, (100, 100))
+    assert sorted(group.ids.size for group in checked.hotspots.hot_groups()) == [6, 7]
+    checked.follow()
 
 
 def test_what_a_hot_group_shares_grows_again() -> None:

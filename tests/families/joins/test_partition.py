@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.families.joins.partition import Partition, canonical
+from headrace.families.joins.partition_kernels import BASE, LOST
 from headrace.families.joins.roll import Roll
 from headrace.families.joins.shelf_kernels import BLOCK, USED, Shelf, drop, last_from, new_shelf, put, with_room
 from tests.families.joins.stabbing import LEAST, MOST, Interval, fewest
@@ -158,9 +159,8 @@ class Checked:
         self.twin |= dict(zip(ids.tolist(), intervals, strict=True))
         self.check(None)
 
-    def take(self, count: int) -> None:
+    def take(self, wanted: list[int]) -> None:
         ranges = self.partition.ranges()
-        wanted = ranges.number[::-1][:count].tolist()
         sizes = dict(zip(ranges.number.tolist(), ranges.size.tolist(), strict=True))
         groups = {g: {i for i, own in self.was.items() if own == g} for g in wanted}
         for number, slots in zip(wanted, self.partition.take(wanted), strict=True):
@@ -189,7 +189,16 @@ class Checked:
         assert dict(zip(ranges.number.tolist(), ranges.size.tolist(), strict=True)) == sizes
         most = max(sizes.values(), default=0)
         assert set(partition.with_at_least(max(most, 1))) == {g for g, n in sizes.items() if n == most}
+        self.check_witnesses(set(slots.tolist()))
         self.check_only_one_group_was_touched(groups, touched)
+
+    def check_witnesses(self, standing: set[int]) -> None:
+        """No partition can have fewer groups than are counted on: so many members stand that do not overlap."""
+        groups, roll = self.partition._groups, self.roll
+        witness = groups.witness[: groups.counts[BASE]]
+        witness = witness[witness >= 0]
+        assert witness.size == groups.counts[BASE] - groups.counts[LOST] and set(witness.tolist()) <= standing
+        assert np.all(roll.hi[witness[:-1]] < roll.lo[witness[1:]])
 
     def check_only_one_group_was_touched(self, groups: dict[int, int], touched: int | None) -> None:
         if self.partition.rebuilds == self.builds:
@@ -224,7 +233,7 @@ def test_a_partition_is_small_and_sound_after_every_step(history: tuple[Any, flo
             checked.add_many(next_id, step)
             next_id += len(step)
         elif len(step) == 1:
-            checked.take(step[0])
+            checked.take(checked.partition.ranges().number[::-1][: step[0]].tolist())
         else:
             checked.add(next_id, step)
             next_id += 1
@@ -244,7 +253,7 @@ def test_many_in_few_groups_and_in_many_stay_sound(spread: int) -> None:
     for next_id in range(2_000, 2_060):
         checked.add(next_id, drawn())
         checked.remove(random.choice(list(checked.twin)))
-    checked.take(2)
+    checked.take(checked.partition.ranges().number[:2].tolist())
     checked.add_many(10_000, [drawn() for _ in range(20)])
 
 
@@ -285,3 +294,42 @@ def test_what_is_not_of_the_kind_is_refused() -> None:
         roll.add(1, 2, 3)
     with pytest.raises(AssertionError, match="has an interval"):
         roll.add_many(np.array([2, 1]), np.array([0, 0]), np.array([1, 1]))
+
+
+def test_groups_that_only_witnesses_kept_apart_become_one() -> None:
+    """Long ones in twenty groups, each with a short one; the short ones leave, and one point would do for the rest."""
+    checked = Checked(np.int64, 0.5, 8)
+    checked.add_many(0, [(10 * i, 10 * i + 1) for i in range(20)] + [(10 * i, 1_000) for i in range(20)])
+    assert len(checked.partition) == 20
+    for query_id in range(20):
+        checked.remove(query_id)
+    assert len(checked.partition) == 1
+
+
+def test_groups_that_are_taken_count_no_more() -> None:
+    """Six groups where four would do, beside two apart: allowed with them, and not without."""
+    checked = Checked(np.int64, 0.4, 8)
+    checked.add_many(0, [(0, 10), (20, 30), (1_000, 1_010), (1_020, 1_030), (5_000, 5_001), (6_000, 6_001)])
+    for next_id, interval in enumerate([(9, 21), (22, 30), (1_009, 1_021), (1_022, 1_030)], 10):
+        checked.add(next_id, interval)
+    assert len(checked.partition) == 8
+    checked.take([checked.was[4], checked.was[5]])
+    assert len(checked.partition) == 4
+
+
+@pytest.mark.parametrize("block", [4, 8, 64])
+@pytest.mark.parametrize("length", [1, 20, 300, 10_000])
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+def test_a_rebuild_is_the_canonical_partition_and_knows_who_ends_first(kind: Any, length: int, block: int) -> None:
+    rng = np.random.default_rng(length + block)
+    lo = rng.integers(0, 1_000, 3_000).astype(kind)
+    hi = lo + rng.integers(0, length, lo.size).astype(kind)
+    roll = Roll(kind)
+    partition = Partition(roll, 1.0, block)
+    partition.add_many(roll.add_many(np.arange(lo.size), lo, hi))
+    expected, ranges = canonical(lo, hi), partition.ranges()
+    assert np.array_equal(ranges.lo, expected.lo) and np.array_equal(ranges.hi, expected.hi)
+    assert np.array_equal(ranges.size, np.bincount(expected.group))
+    assert np.array_equal(roll.hi[partition._groups.witness[: len(partition)]], expected.hi)
+    slots, group = partition.assigned()
+    assert np.array_equal(group - group.min(), expected.group[roll.ids[slots]])

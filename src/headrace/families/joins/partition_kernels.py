@@ -169,7 +169,6 @@ def leave(rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slot: int,
     drop(rows, lo, slot)
     counts = groups.counts
     group = group_at(groups, joined, slot, lo)
-    joined.since[slot] = 0
     groups.size[group] -= 1
     if groups.size[group] == 0:
         counts[LIVE] -= 1
@@ -219,7 +218,6 @@ def sift(rows: Shelf, groups: Groups, joined: Joined, is_taken: NDArray[np.bool_
             own = joined.group[slot] if joined.since[slot] == groups.counts[BUILDS] else base
             if is_taken[own]:
                 slots[n], group[n] = slot, own
-                joined.since[slot] = 0
                 n += 1
             else:
                 rows.lo[block, left], rows.hi[block, left] = rows.lo[block, i], rows.hi[block, i]
