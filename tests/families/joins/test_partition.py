@@ -254,7 +254,7 @@ def test_many_in_few_groups_and_in_many_stay_sound(spread: int) -> None:
         checked.add(next_id, drawn())
         checked.remove(random.choice(list(checked.twin)))
     checked.take(checked.partition.ranges().number[:2].tolist())
-    checked.add_many(10_000, [drawn() for _ in range(20)])
+    checked.add_many(10_000, [drawn() for _ in range(15)])
 
 
 def test_a_rebuild_is_due_only_when_witnesses_leave_or_groups_come() -> None:
