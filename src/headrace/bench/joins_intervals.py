@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.bench.report import Figure, Report, machine
+from headrace.families.joins.arrays import Ints
 from headrace.families.joins.interval_prefixes import PrefixIndex
 from headrace.families.joins.intervals import IntervalIndex
 
 Tell = Callable[[str], None]
-Ints = NDArray[np.int64]
 LINE = 100_000_000
 SEED = 7
 VALUES = 20_000

@@ -1,4 +1,4 @@
-"""Rows and standing joins as in seed 004, table 4.1: R.B and the selected attributes uniform over the domain, S.B
+"""Rows and standing joins as in the thesis's table 4.1: R.B and the selected attributes uniform over the domain, S.B
 normal, middles of the ranges of b and c uniform, lengths normal.  Numbers are whole.  No clock in here."""
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from headrace.families.joins.arrays import Ints
 from headrace.families.joins.select_index import Events, Rectangles, Rows
 
 DOMAIN = 10_000
 ROWS = 100_000
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headrace.bench.joins_histogram import LITERAL, READINGS, Reading, equal_width, error, figure, intervals
 from headrace.families.joins.histogram import Shares, allot, stabbing
-from headrace.families.joins.histogram_kernels import cluster, fit, group_sorted
+from headrace.families.joins.histogram_kernels import cluster, fit
 from headrace.families.joins.histogram_rivals import EqualWidth, Optimal, cells_of, trace
 from headrace.families.joins.stab_counts import Counts, Density, Steps
 
@@ -78,22 +78,6 @@ def mean_squared_error(histogram: Steps | EqualWidth, pairs: Sequence[Pair], val
 
 
 # -- kernels ----------------------------------------------------------------------------------------
-
-
-@given(whole | doubles)
-def test_groups_have_a_point_in_common_and_are_as_few_as_can_be(pairs: list[Pair]) -> None:
-    pairs.sort(key=lambda pair: pair[0])
-    dtype = np.int64 if all(isinstance(end, int) for pair in pairs for end in pair) else np.float64
-    group = group_sorted(*arrays(pairs, dtype)).tolist()
-    for number in set(group):
-        own = [pair for pair, g in zip(pairs, group, strict=True) if g == number]
-        assert max(lo for lo, _ in own) <= min(hi for _, hi in own)
-    apart: list[Pair] = []  # intervals of which no two have a point in common need a group each
-    for lo, hi in sorted(pairs, key=lambda pair: pair[1]):
-        if not apart or lo > apart[-1][1]:
-            apart.append((lo, hi))
-    assert len(set(group)) == len(apart)
-    assert group == sorted(group) and set(group) == set(range(len(apart)))
 
 
 @given(weighed, st.integers(1, 8))

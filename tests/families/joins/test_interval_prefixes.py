@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from headrace.families.joins import interval_prefixes
+from headrace.families.joins.arrays import Numbers
 from headrace.families.joins.interval_prefixes import PrefixIndex, Records
 
-Values = NDArray[Any]
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 NUMBERS: dict[Any, st.SearchStrategy[Any]] = {
     np.int64: st.one_of(st.sampled_from([LOWEST, LOWEST + 1, 2**53 + 1, HIGHEST - 1, HIGHEST]), st.integers(-20, 20)),
@@ -26,7 +25,7 @@ NUMBERS: dict[Any, st.SearchStrategy[Any]] = {
 }
 
 
-def records_of(index: PrefixIndex, lo: Values, hi: Values, values: Values) -> list[tuple[int, int, bool, list[int]]]:
+def records_of(index: PrefixIndex, lo: Numbers, hi: Numbers, values: Numbers) -> list[tuple[int, int, bool, list[int]]]:
     """The twin: per value and group, the intervals that hold the value.  Ids are the numbers of the intervals."""
     found = []
     for number, value in enumerate(values.tolist()):
@@ -45,7 +44,7 @@ def expanded(index: PrefixIndex, records: Records) -> list[tuple[int, int, bool,
     return list(zip(records.value.tolist(), records.group.tolist(), records.is_right.tolist(), held, strict=True))
 
 
-def fewest_points(lo: Values, hi: Values) -> int:
+def fewest_points(lo: Numbers, hi: Numbers) -> int:
     """By rising right end, take it wherever the last taken point does not stab."""
     taken: list[Any] = []
     for a, b in sorted(zip(lo.tolist(), hi.tolist(), strict=True), key=lambda ends: ends[1]):
@@ -54,7 +53,7 @@ def fewest_points(lo: Values, hi: Values) -> int:
     return len(taken)
 
 
-def check(lo: Values, hi: Values, values: Values) -> PrefixIndex:
+def check(lo: Numbers, hi: Numbers, values: Numbers) -> PrefixIndex:
     index = PrefixIndex.build(np.arange(lo.size, dtype=np.int32), lo, hi)
     assert sorted(index.groups.by_lo) == sorted(index.groups.by_hi) == list(range(lo.size))
     assert expanded(index, index.records(values)) == records_of(index, lo, hi, values)

@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from headrace.families.joins.arrays import Numbers
 from headrace.families.joins.interval_kernels import LEAST, SHARE
 from headrace.families.joins.intervals import IntervalIndex
 
-Values = NDArray[Any]
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 INTS = [LOWEST, LOWEST + 1, -(2**53) - 1, -2, -1, 0, 1, 2, 3, 2**53, 2**53 + 1, HIGHEST - 1, HIGHEST]
 FLOATS = [-math.inf, -1e308, -1.5, -5e-324, -0.0, 0.0, 5e-324, 0.1, 0.3, 1.5, 2.0, 1e308, math.inf]
@@ -30,12 +29,12 @@ SHAPES = (
 )  # fmt: skip
 
 
-def stabbed(ids: Values, lo: Values, hi: Values, value: Any) -> list[int]:
+def stabbed(ids: Numbers, lo: Numbers, hi: Numbers, value: Any) -> list[int]:
     """The twin."""
     return sorted(i for i, a, b in zip(ids.tolist(), lo.tolist(), hi.tolist(), strict=True) if a <= value <= b)
 
 
-def shaped(shape: str, n: int, rng: np.random.Generator) -> tuple[Values, Values]:
+def shaped(shape: str, n: int, rng: np.random.Generator) -> tuple[Numbers, Numbers]:
     """n intervals within 0 … 1,000 · n, whole numbers."""
     line, x = 1_000 * n, np.arange(n) * 1_000
     drawn = rng.integers(0, line, n)
@@ -59,7 +58,7 @@ def shaped(shape: str, n: int, rng: np.random.Generator) -> tuple[Values, Values
     return made[shape]
 
 
-def check(ids: Values, lo: Values, hi: Values, values: Values) -> IntervalIndex:
+def check(ids: Numbers, lo: Numbers, hi: Numbers, values: Numbers) -> IntervalIndex:
     index = IntervalIndex.build(ids, lo, hi)
     offsets, found = index.stab(values)
     expected = [stabbed(ids, lo, hi, value) for value in values.tolist()]

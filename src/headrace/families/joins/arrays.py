@@ -11,6 +11,7 @@ Numbers = NDArray[Any]
 """float64 or int64, one of them for all of a relation's attribute."""
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
+Floats = NDArray[np.float64]
 
 
 def falling(values: Numbers) -> Numbers:

@@ -1,4 +1,4 @@
-"""Band joins by stabbing groups, compiled (seed 004, 4.3.1).
+"""Band joins by stabbing groups, compiled (thesis 4.3.1).
 
 A band join asks for rows of S whose b is, less that of the event, within [lo, hi].  For an event, rows of S in order of
 b are in order of that difference too, whatever a subtraction of doubles rounds.  Ranges of a group have the point p in

@@ -1,4 +1,4 @@
-"""Band joins without groups, compiled: the methods stabbing groups are measured against (seed 004, 4.3.1).
+"""Band joins without groups, compiled: the methods stabbing groups are measured against (thesis 4.3.1).
 
 Each tells, for one event after the other, which ranges are affected: marked with the number of the event, and counted.
 """

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from headrace.families.joins.arrays import Ints
 from headrace.families.joins.roll import ROOM, Roll, widened
-from headrace.families.joins.shelf_kernels import Ints
 
 SCATTERED = -1
 ABSENT = -2

@@ -1,4 +1,3 @@
-# mypy: allow-untyped-decorators
 """The members of hot groups, and what the members of each share."""
 
 from __future__ import annotations
@@ -8,15 +7,15 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.roll import ROOM, Roll, widened
-from headrace.families.joins.shelf_kernels import Ends, Ints
 
 
 class Commons(NamedTuple):
     """What members share and how many they are, and how many have left since that was looked for; by seat."""
 
-    lo: Ends
-    hi: Ends
+    lo: Numbers
+    hi: Numbers
     size: Ints
     left: Ints
 
@@ -35,7 +34,7 @@ def seat_for(commons: Commons, crowds: int, lo: Any, hi: Any) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def seats_for(commons: Commons, crowds: int, slots: Ints, lo: Ends, hi: Ends) -> Ints:
+def seats_for(commons: Commons, crowds: int, slots: Ints, lo: Numbers, hi: Numbers) -> Ints:
     """One after the other; `lo` and `hi` are by slot."""
     seats = np.empty(slots.size, np.int64)
     for i in range(slots.size):

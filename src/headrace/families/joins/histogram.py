@@ -22,9 +22,11 @@ from enum import Enum
 
 import numpy as np
 
-from headrace.families.joins.histogram_kernels import Cuts, cluster, group_sorted
+from headrace.families.joins.arrays import Floats, Ints, Numbers
+from headrace.families.joins.histogram_kernels import Cuts, cluster
 from headrace.families.joins.histogram_rivals import CELLS, cells_of, fit_cells, jumps_of, levels_of, trace
-from headrace.families.joins.stab_counts import Counts, Density, Floats, Ints, Steps, Values
+from headrace.families.joins.partition import canonical
+from headrace.families.joins.stab_counts import Counts, Density, Steps
 
 BUCKETS_MAX = 256
 WEIGHT_LEAST = 1e-300
@@ -38,14 +40,14 @@ class Shares(Enum):
 
 
 def stabbing(
-    lo: Values, hi: Values, buckets: int, density: Density | None = None, shares: Shares = Shares.ERROR
+    lo: Numbers, hi: Numbers, buckets: int, density: Density | None = None, shares: Shares = Shares.ERROR
 ) -> Steps:
     """The histogram of the intervals [lo, hi] with at most so many buckets, all sides and the rest together."""
     assert 0 < buckets <= BUCKETS_MAX, f"1 to {BUCKETS_MAX} buckets"
     order = np.argsort(lo, kind="stable")
     lo, hi = lo[order], hi[order]
     counts = Counts(lo, hi, density)
-    build = _Build(counts, group_sorted(lo, hi), buckets, shares)
+    build = _Build(counts, canonical(lo, hi).group.astype(np.int64), buckets, shares)
     if shares is Shares.SIZE:
         base, jumps = build.histogram(build.large)
     else:

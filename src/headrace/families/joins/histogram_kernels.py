@@ -4,38 +4,16 @@ A bucket holds heights that follow each other and answers with their weighted me
 squares around it.  Both programs below find the least total cost for 1 … k buckets at once.
 """
 
-# mypy: disallow-untyped-decorators=False
 
 from __future__ import annotations
-
-from typing import Any
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from headrace.families.joins.arrays import Floats
+
 Cuts = NDArray[np.int32]
-Values = NDArray[Any]
-
-
-@numba.njit(cache=True, nogil=True)
-def group_sorted(lo: Values, hi: Values) -> Ints:
-    """The canonical stabbing partition (lemma 10) of intervals sorted by `lo`: the group of each.
-
-    A group goes on as long as its members have a point in common; its last such point is its least `hi`."""
-    group = np.empty(lo.size, np.int64)
-    if not lo.size:
-        return group
-    number, last = 0, hi[0]
-    for i in range(lo.size):
-        if lo[i] > last:
-            number += 1
-            last = hi[i]
-        last = min(last, hi[i])
-        group[i] = number
-    return group
 
 
 @numba.njit(cache=True, nogil=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from headrace.families.joins.arrays import Floats, Ints, Numbers
 from headrace.families.joins.histogram_kernels import Cuts, fit
-from headrace.families.joins.stab_counts import Counts, Density, Floats, Ints, Steps, Values
+from headrace.families.joins.stab_counts import Counts, Density, Steps
 
 CELLS = 2048
 
@@ -29,21 +30,21 @@ class EqualWidth:
     def buckets(self) -> int:
         return int(self.levels.size)
 
-    def add(self, lo: Values | float, hi: Values | float) -> None:
+    def add(self, lo: Numbers | float, hi: Numbers | float) -> None:
         """One interval, or arrays of them: O(intervals + buckets)."""
         self.levels += self._covered(lo, hi)
 
-    def remove(self, lo: Values | float, hi: Values | float) -> None:
+    def remove(self, lo: Numbers | float, hi: Numbers | float) -> None:
         self.levels -= self._covered(lo, hi)
 
-    def estimate(self, values: Values) -> Floats:
+    def estimate(self, values: Numbers) -> Floats:
         bucket, _ = self._place(np.asarray(values, np.float64))
         return np.maximum(self.levels[bucket], 0.0)
 
-    def _covered(self, lo: Values | float, hi: Values | float) -> Floats:
+    def _covered(self, lo: Numbers | float, hi: Numbers | float) -> Floats:
         return self._above(np.atleast_1d(lo), 0) - self._above(np.atleast_1d(hi), self.unit)
 
-    def _above(self, ends: Values, unit: int) -> Floats:
+    def _above(self, ends: Numbers, unit: int) -> Floats:
         """For each bucket the part of it above an end, summed over all ends."""
         bucket, part = self._place(ends.astype(np.float64) + unit)
         own: Floats = np.bincount(bucket, 1.0 - part, self.buckets).astype(np.float64)
@@ -64,7 +65,7 @@ class Optimal:
     they end at the ends of so many cells (at least two for each bucket), in next to no time."""
 
     def __init__(
-        self, lo: Values, hi: Values, most: int, density: Density | None = None, cells: int | None = None
+        self, lo: Numbers, hi: Numbers, most: int, density: Density | None = None, cells: int | None = None
     ) -> None:
         self._counts = Counts(lo, hi, density)
         pieces = self._counts.heights.size

@@ -1,4 +1,4 @@
-"""Hotspots: the groups of a stabbing partition that hold a good share of all intervals (paper 4.2.2).
+"""Hotspots: the groups of a stabbing partition that hold a good share of all intervals (thesis 4.2.2).
 
 A new interval joins a hot group if it overlaps what that group's members share; else it is *scattered*, and those are
 kept in a partition of their own.  A scattered group of α·n members or more becomes hot, a hot group of fewer than
@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.changes import ABSENT, SCATTERED, Changes, Journal
 from headrace.families.joins.crowds import Crowds
 from headrace.families.joins.partition import Partition
 from headrace.families.joins.roll import ROOM, Roll, widened
-from headrace.families.joins.shelf_kernels import Ends, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class HotGroup:
     common_lo: Any
     common_hi: Any
     ids: Ints
-    lo: Ends
-    hi: Ends
+    lo: Numbers
+    hi: Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class Scattered:
     """By left end."""
 
     ids: Ints
-    lo: Ends
-    hi: Ends
+    lo: Numbers
+    hi: Numbers
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class Hotspots:
         self.moves.updates += 1
         self._settle()
 
-    def add_many(self, ids: Ints, lo: Ends, hi: Ends) -> None:
+    def add_many(self, ids: Ints, lo: Numbers, hi: Numbers) -> None:
         """As if all came at once: groups become hot or scattered when all are there."""
         slots = self._roll.add_many(ids, lo, hi)
         self._make_room()
@@ -174,7 +174,7 @@ class Hotspots:
         self._journal.touch_many(slots, was)
         self._place[slots] = to
 
-    def _intervals(self, slots: Ints) -> tuple[Ints, Ends, Ends]:
+    def _intervals(self, slots: Ints) -> tuple[Ints, Numbers, Numbers]:
         return self._roll.ids[slots], self._roll.lo[slots], self._roll.hi[slots]
 
     def _make_room(self) -> None:

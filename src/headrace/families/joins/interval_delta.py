@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.families.joins.interval_kernels import Values
+from headrace.families.joins.arrays import Numbers
 from headrace.families.joins.interval_patches import Layer, Patched, Tail, joined, latest, standing
 from headrace.families.joins.intervals import IntervalIndex
 
@@ -37,7 +37,7 @@ class DeltaIndex:
     def __init__(self, base: IntervalIndex, *, merges: bool = True) -> None:
         self._merges = merges
         self._seen: Patched | None = None
-        self._since: list[tuple[int, Values] | int] | None = None
+        self._since: list[tuple[int, Numbers] | int] | None = None
         self._stand_on(base)
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class DeltaIndex:
         return changes > max(LEAST, SHARE * len(self._base.index))
 
     def add(self, id: int, lo: float, hi: float) -> None:
-        """Ends are of the base's dtype: whole numbers for int64."""
+        """Numbers are of the base's dtype: whole numbers for int64."""
         ends = np.array((lo, hi), self._ends.dtype)
         assert ends[0] == lo <= hi == ends[1] and not self._stands(id)
         self._note((id, ends))
@@ -136,7 +136,7 @@ class DeltaIndex:
         lo, hi = self._ends[:, :n].copy()
         return Tail(self._ids[:n].copy(), lo, hi, self._signs[:n].copy())
 
-    def _push(self, id: int, ends: Values, sign: int) -> None:
+    def _push(self, id: int, ends: Numbers, sign: int) -> None:
         at = self._tail_size
         self._ids[at], self._ends[:, at], self._signs[at] = id, ends, sign
         self._tail_size += 1
@@ -166,6 +166,6 @@ class DeltaIndex:
         at = int(np.searchsorted(self._sorted_ids, np.int32(id)))
         return int(self._by_id[at]) if at < self._sorted_ids.size and self._sorted_ids[at] == id else -1
 
-    def _note(self, change: tuple[int, Values] | int) -> None:
+    def _note(self, change: tuple[int, Numbers] | int) -> None:
         if self._since is not None:
             self._since.append(change)

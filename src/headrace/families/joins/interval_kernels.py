@@ -18,10 +18,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Values = NDArray[Any]
-"""float64 or int64: what intervals are made of."""
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
+from headrace.families.joins.arrays import Ints, Ints32, Numbers
+
 Bits = NDArray[np.uint8]
 
 LEAST, SHARE = 16, 2  # the limit of a window: ends, and which share of those open at its edge
@@ -33,12 +31,12 @@ BUCKETS = 2_048
 class Windows(NamedTuple):
     """An interval's *place* is its rank by `lo`; `ids` and `last` are by place."""
 
-    lo: Values
-    hi: Values  # by itself: not the end of the interval in the same place
+    lo: Numbers
+    hi: Numbers  # by itself: not the end of the interval in the same place
     ids: Ints32
     last: Ints32  # rank by `hi` of the interval in a place
     place: Ints32  # the inverse: the place of the interval with a rank by `hi`
-    edges: Values
+    edges: Numbers
     begun: Ints32  # intervals that begin at or before an edge
     ended: Ints32  # intervals that end before an edge
     cover_at: Ints
@@ -55,7 +53,7 @@ class Located(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def cut_windows(lo: Values, hi: Values) -> tuple[Values, Ints32, Ints32]:
+def cut_windows(lo: Numbers, hi: Numbers) -> tuple[Numbers, Ints32, Ints32]:
     """The edges, with `begun` and `ended` at each and at the end of the line."""
     n = lo.size
     most = 4 * n // LEAST + 2  # every cut has more than LEAST ends before and at it, and an end is counted twice
@@ -82,7 +80,7 @@ def cut_windows(lo: Values, hi: Values) -> tuple[Values, Ints32, Ints32]:
 
 
 @numba.njit(cache=True, nogil=True)
-def cover_windows(lo: Values, hi: Values, last: Ints32, edges: Values) -> tuple[Ints, Ints32]:
+def cover_windows(lo: Numbers, hi: Numbers, last: Ints32, edges: Numbers) -> tuple[Ints, Ints32]:
     """Which places cover each window, in order."""
     n, windows = lo.size, edges.size
     starts, stops = np.empty(n, np.int32), np.empty(n, np.int32)  # by place, by rank of `hi`: windows covered
@@ -111,7 +109,7 @@ def cover_windows(lo: Values, hi: Values, last: Ints32, edges: Values) -> tuple[
 
 
 @numba.njit(cache=True, nogil=True)
-def locate(values: Values, index: Windows, found: Located) -> None:
+def locate(values: Numbers, index: Windows, found: Located) -> None:
     find_windows(values, index.edges, found.window)
     order_by_window(found.window, index.edges.size, found.order)
     lo, hi, begun, ended = index.lo, index.hi, index.begun, index.ended
@@ -123,7 +121,7 @@ def locate(values: Values, index: Windows, found: Located) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def find_windows(values: Values, edges: Values, window: Ints32) -> None:
+def find_windows(values: Numbers, edges: Numbers, window: Ints32) -> None:
     """A NaN is below everything: it stabs nothing."""
     base = np.empty(LANES, np.int64)
     for first in range(0, values.size, LANES):
@@ -159,7 +157,7 @@ def order_by_window(window: Ints32, windows: int, order: Ints32) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def count_to(line: Values, first: int, stop: int, value: Any) -> int:
+def count_to(line: Numbers, first: int, stop: int, value: Any) -> int:
     """How many of the line are at or below the value: at least `first`, at most `stop`."""
     while stop - first > SCANNED:
         middle = (first + stop) >> 1
@@ -179,7 +177,7 @@ def count_to(line: Values, first: int, stop: int, value: Any) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def count_below(line: Values, first: int, stop: int, value: Any) -> int:
+def count_below(line: Numbers, first: int, stop: int, value: Any) -> int:
     """As `count_to`, of those below the value."""
     while stop - first > SCANNED:
         middle = (first + stop) >> 1

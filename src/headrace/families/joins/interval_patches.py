@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from headrace.families.joins.interval_kernels import Bits, Ints, Ints32, Located, Values, fill
+from headrace.families.joins.arrays import Ints, Ints32, Numbers
+from headrace.families.joins.interval_kernels import Bits, Located, fill
 from headrace.families.joins.intervals import IntervalIndex, offsets_of
 
 
@@ -43,8 +44,8 @@ class Tail:
     """Intervals with a sign: 1 was added, -1 was removed from a layer."""
 
     ids: Ints32
-    lo: Values
-    hi: Values
+    lo: Numbers
+    hi: Numbers
     signs: Ints32
 
 
@@ -60,11 +61,11 @@ class Patched:
     def __len__(self) -> int:
         return len(self.base.index) + len(self.added.index) - len(self.lost) + int(self.tail.signs.sum())
 
-    def count(self, values: Values) -> Ints32:
+    def count(self, values: Numbers) -> Ints32:
         """How many intervals each value stabs."""
         return self._counts(values, [layer.index.locate(values) for layer in (self.base, self.added)])
 
-    def stab(self, values: Values) -> tuple[Ints, Ints32]:
+    def stab(self, values: Numbers) -> tuple[Ints, Ints32]:
         """Offsets and ids, as of `IntervalIndex.stab`."""
         layers = (self.base, self.added)
         located = [layer.index.locate(values) for layer in layers]
@@ -75,14 +76,14 @@ class Patched:
         fill_tail(values, self.tail.lo, self.tail.hi, self.tail.ids, self.tail.signs, cursor, ids)
         return offsets, ids
 
-    def _counts(self, values: Values, located: list[Located]) -> Ints32:
+    def _counts(self, values: Numbers, located: list[Located]) -> Ints32:
         counts = -self.lost.count(values)
         for found in located:
             counts += found.begun - found.ended
         count_tail(values, self.tail.lo, self.tail.hi, self.tail.signs, counts)
         return counts
 
-    def intervals(self) -> tuple[Ints32, Values, Values]:
+    def intervals(self) -> tuple[Ints32, Numbers, Numbers]:
         """Ids, lo, hi of those that stand, in no order."""
         return joined(standing(self.base), standing(self.added), latest(self.tail))
 
@@ -91,7 +92,7 @@ class Patched:
         return IntervalIndex.build(*self.intervals())
 
 
-Standing = tuple[Ints32, Values, Values]
+Standing = tuple[Ints32, Numbers, Numbers]
 
 
 def standing(layer: Layer) -> Standing:
@@ -109,7 +110,7 @@ def joined(*parts: Standing) -> Standing:
 
 
 @numba.njit(cache=True, nogil=True)
-def count_tail(values: Values, lo: Values, hi: Values, signs: Ints32, counts: Ints32) -> None:
+def count_tail(values: Numbers, lo: Numbers, hi: Numbers, signs: Ints32, counts: Ints32) -> None:
     for i in range(values.size):
         value, total = values[i], 0
         for k in range(lo.size):
@@ -119,7 +120,7 @@ def count_tail(values: Values, lo: Values, hi: Values, signs: Ints32, counts: In
 
 @numba.njit(cache=True, nogil=True)
 def fill_tail(
-    values: Values, lo: Values, hi: Values, ids: Ints32, signs: Ints32, cursor: Ints, out: Ints32
+    values: Numbers, lo: Numbers, hi: Numbers, ids: Ints32, signs: Ints32, cursor: Ints, out: Ints32
 ) -> None:  # fmt: skip
     """Write those that were added at the cursor of each value they hold."""
     for i in range(values.size):

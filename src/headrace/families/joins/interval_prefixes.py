@@ -1,6 +1,6 @@
 """Stabbed intervals as prefixes of stabbing groups: one record for thousands of queries.
 
-Intervals of a group share a point p (thesis, section 4.2.1).  A value a ≤ p stabs exactly those with lo ≤ a, a value
+Intervals of a group share a point p (thesis 4.2.1).  A value a ≤ p stabs exactly those with lo ≤ a, a value
 a > p exactly those with hi ≥ a: a prefix of the group by rising `lo`, or by falling `hi`.  A record says which group,
 which of the two orders and how long the prefix is, found by one binary search however many it holds.
 """
@@ -14,8 +14,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.joins.interval_kernels import Ints, Ints32, Values
+from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.intervals import offsets_of
+from headrace.families.joins.partition import canonical
 
 BATCH = 4_096  # values that stay in the cache while groups go by
 
@@ -23,11 +24,11 @@ BATCH = 4_096  # values that stay in the cache while groups go by
 class Groups(NamedTuple):
     """The intervals of group g are at `at[g]` … `at[g + 1] - 1` of either order."""
 
-    points: Values
+    points: Numbers
     at: Ints32
-    lo: Values
+    lo: Numbers
     by_lo: Ints32  # ids, by rising lo
-    hi: Values
+    hi: Numbers
     by_hi: Ints32  # ids, by falling hi
 
 
@@ -47,12 +48,13 @@ class PrefixIndex:
     groups: Groups
 
     @classmethod
-    def build(cls, ids: Ints32, lo: Values, hi: Values) -> PrefixIndex:
+    def build(cls, ids: Ints32, lo: Numbers, hi: Numbers) -> PrefixIndex:
         """In the fewest groups there can be."""
-        return cls.of_groups(ids, lo, hi, *_canonical(lo, hi))
+        found = canonical(lo, hi)
+        return cls.of_groups(ids, lo, hi, found.group, found.lo)
 
     @classmethod
-    def of_groups(cls, ids: Ints32, lo: Values, hi: Values, group: Ints32, points: Values) -> PrefixIndex:
+    def of_groups(cls, ids: Ints32, lo: Numbers, hi: Numbers, group: Ints32, points: Numbers) -> PrefixIndex:
         """In the groups given by number, each of which has a member: `lo ≤ points[group] ≤ hi`."""
         assert lo.dtype == hi.dtype == points.dtype and lo.size == hi.size == ids.size == group.size
         assert ids.dtype == np.int32 and np.all((lo <= points[group]) & (points[group] <= hi))
@@ -71,12 +73,12 @@ class PrefixIndex:
     def bytes(self) -> int:
         return sum(array.nbytes for array in self.groups)
 
-    def count(self, values: Values) -> Ints:
+    def count(self, values: Numbers) -> Ints:
         """How many intervals each value stabs."""
         found = self.records(values)
         return np.bincount(found.value, found.size, values.size).astype(np.int64)
 
-    def records(self, values: Values) -> Records:
+    def records(self, values: Numbers) -> Records:
         """Which prefixes each value stabs: O(groups × log group size) a value."""
         assert values.dtype == self.groups.lo.dtype
         counts = np.zeros(values.size, np.int32)
@@ -100,30 +102,8 @@ def _by_group(order: Ints, group: Ints32) -> Ints:
     return order[np.argsort(group[order], kind="stable")]
 
 
-def _canonical(lo: Values, hi: Values) -> tuple[Ints32, Values]:
-    """The canonical stabbing partition (lemma 10): the group of each interval, and a point of each group."""
-    order = np.argsort(lo)
-    group, points = np.empty(lo.size, np.int32), np.empty(lo.size, lo.dtype)
-    groups = _cut_groups(lo, hi, order, group, points)
-    return group, points[:groups].copy()
-
-
 @numba.njit(cache=True, nogil=True)
-def _cut_groups(lo: Values, hi: Values, order: Ints, group: Ints32, points: Values) -> int:
-    """By rising lo; a group ends where what its members have in common does."""
-    groups = 0
-    for k in range(order.size):
-        i = order[k]
-        if groups == 0 or lo[i] > points[groups - 1]:
-            points[groups] = hi[i]
-            groups += 1
-        points[groups - 1] = min(points[groups - 1], hi[i])
-        group[i] = groups - 1
-    return groups
-
-
-@numba.njit(cache=True, nogil=True)
-def touch_groups(values: Values, groups: Groups, counts: Ints32) -> None:
+def touch_groups(values: Numbers, groups: Groups, counts: Ints32) -> None:
     """How many groups have an interval that the value stabs: those whose hull holds it."""
     at = groups.at
     for first in range(0, values.size, BATCH):
@@ -134,7 +114,7 @@ def touch_groups(values: Values, groups: Groups, counts: Ints32) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def find_prefixes(values: Values, groups: Groups, cursor: Ints, found: Records) -> None:
+def find_prefixes(values: Numbers, groups: Groups, cursor: Ints, found: Records) -> None:
     at = groups.at
     for first in range(0, values.size, BATCH):
         for g in range(groups.points.size):
@@ -150,7 +130,7 @@ def find_prefixes(values: Values, groups: Groups, cursor: Ints, found: Records) 
 
 
 @numba.njit(cache=True, nogil=True)
-def rising_until(lo: Values, value: float) -> int:
+def rising_until(lo: Numbers, value: float) -> int:
     """How many are at or below the value; one is."""
     base, left = 0, lo.size
     while left > 1:
@@ -161,7 +141,7 @@ def rising_until(lo: Values, value: float) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def falling_until(hi: Values, value: float) -> int:
+def falling_until(hi: Numbers, value: float) -> int:
     """How many are at or above the value; one is."""
     base, left = 0, hi.size
     while left > 1:

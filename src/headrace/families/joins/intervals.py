@@ -11,18 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.families.joins.interval_kernels import (
-    Bits,
-    Ints,
-    Ints32,
-    Located,
-    Values,
-    Windows,
-    cover_windows,
-    cut_windows,
-    fill,
-    locate,
-)  # fmt: skip
+from headrace.families.joins.arrays import Ints, Ints32, Numbers
+from headrace.families.joins.interval_kernels import Bits, Located, Windows, cover_windows, cut_windows, fill, locate
 
 NONE: Bits = np.empty(0, np.uint8)
 
@@ -34,8 +24,8 @@ class IntervalIndex:
     windows: Windows
 
     @classmethod
-    def build(cls, ids: Ints32, lo: Values, hi: Values) -> IntervalIndex:
-        """O(n log n).  Ends are neither NaN nor crossed: `lo ≤ hi`."""
+    def build(cls, ids: Ints32, lo: Numbers, hi: Numbers) -> IntervalIndex:
+        """O(n log n).  Numbers are neither NaN nor crossed: `lo ≤ hi`."""
         assert lo.dtype == hi.dtype and lo.size == hi.size == ids.size
         by_lo, by_hi = np.argsort(lo), np.argsort(hi)
         lo, hi, ranks = lo[by_lo], hi[by_hi], np.arange(lo.size, dtype=np.int32)
@@ -55,25 +45,25 @@ class IntervalIndex:
     def bytes(self) -> int:
         return sum(array.nbytes for array in self.windows)
 
-    def intervals(self, places: Ints | None = None) -> tuple[Ints32, Values, Values]:
+    def intervals(self, places: Ints | None = None) -> tuple[Ints32, Numbers, Numbers]:
         """Ids, lo, hi of those in some places, or of all; places are by lo."""
         ids, lo, last = self.windows.ids, self.windows.lo, self.windows.last
         if places is not None:
             ids, lo, last = ids[places], lo[places], last[places]
         return ids, lo, self.windows.hi[last]
 
-    def locate(self, values: Values) -> Located:
+    def locate(self, values: Numbers) -> Located:
         assert values.dtype == self.windows.lo.dtype
         found = Located(*(np.empty(values.size, np.int32) for _ in range(4)))
         locate(values, self.windows, found)
         return found
 
-    def count(self, values: Values) -> Ints32:
+    def count(self, values: Numbers) -> Ints32:
         """How many intervals each value stabs: O(log n) a value, however many they are."""
         found = self.locate(values)
         return found.begun - found.ended
 
-    def stab(self, values: Values) -> tuple[Ints, Ints32]:
+    def stab(self, values: Numbers) -> tuple[Ints, Ints32]:
         """Offsets and ids: value i stabs `ids[offsets[i]:offsets[i + 1]]`, in no order.  O(log n + k) a value."""
         found = self.locate(values)
         offsets = offsets_of(found.begun - found.ended)

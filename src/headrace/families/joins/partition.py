@@ -1,4 +1,4 @@
-"""Stabbing partitions: groups of intervals that have a point in common (paper 4.2.1 and 4.2.3).
+"""Stabbing partitions: groups of intervals that have a point in common (thesis 4.2.1 and 4.2.3).
 
 `canonical` makes the fewest groups.  `Partition` keeps at most (1 + ε) times as many while intervals come and go: a new
 one joins a group whose common intersection it overlaps, or is a group of its own; a group ends with its last member.
@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.partition_kernels import (
     BASE,
     BUILDS,
@@ -40,7 +41,7 @@ from headrace.families.joins.partition_kernels import (
     sweep,
 )  # fmt: skip
 from headrace.families.joins.roll import ROOM, Roll, widened
-from headrace.families.joins.shelf_kernels import BLOCK, USED, Ends, Ints, Ints32, loaded, new_shelf, with_room
+from headrace.families.joins.shelf_kernels import BLOCK, USED, loaded, new_shelf, with_room
 
 BULK_SHARE = 32
 """Where more than one in so many is new, making all anew takes less time than one join after the other."""
@@ -51,20 +52,20 @@ class Canonical:
     """The group of every interval, and of every group what its members share; groups are by place on the line."""
 
     group: Ints32
-    lo: Ends
-    hi: Ends
+    lo: Numbers
+    hi: Numbers
 
 
 class Ranges(NamedTuple):
     """Groups of a partition: number, common intersection, members."""
 
     number: Ints
-    lo: Ends
-    hi: Ends
+    lo: Numbers
+    hi: Numbers
     size: Ints
 
 
-def canonical(lo: Ends, hi: Ends) -> Canonical:
+def canonical(lo: Numbers, hi: Numbers) -> Canonical:
     """As few groups as can be: by left end, cut where the running intersection would be empty."""
     group = np.empty(lo.size, np.int32)
     common_lo, common_hi = np.empty_like(lo), np.empty_like(hi)

@@ -1,5 +1,4 @@
-# mypy: allow-untyped-decorators
-"""Stabbing partitions, compiled: the canonical sweep, and joining and leaving groups (paper 4.2.1, 4.2.3).
+"""Stabbing partitions, compiled: the canonical sweep, and joining and leaving groups (thesis 4.2.1, 4.2.3).
 
 Members are on a shelf by left end (`rows`), common intersections on another (`ranges`): they never overlap each other,
 so the one that a new interval overlaps is found by halving.  A rebuild writes groups, not members: the canonical groups
@@ -14,12 +13,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.shelf_kernels import (
     FREE,
     USED,
-    Ends,
-    Ints,
-    Ints32,
     Shelf,
     append_part,
     drop,
@@ -27,7 +24,7 @@ from headrace.families.joins.shelf_kernels import (
     last_from,
     note_least,
     put,
-)  # fmt: skip
+)
 
 BASE, MADE, LIVE, LOST, LARGEST, BUILDS = range(6)
 """Groups of the last rebuild, those and later ones, those with members; witnesses lost; no group has more members;
@@ -40,10 +37,10 @@ class Groups(NamedTuple):
     The witness of a canonical group is its member that ends first.  Witnesses never overlap each other, so no
     partition has fewer groups than there are witnesses; -1 once it has left."""
 
-    lo: Ends
-    hi: Ends
+    lo: Numbers
+    hi: Numbers
     size: Ints
-    first: Ends
+    first: Numbers
     witness: Ints32
     counts: Ints
 
@@ -56,7 +53,7 @@ class Joined(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def sweep(lo: Ends, hi: Ends, order: Ints, group: Ints32, common_lo: Ends, common_hi: Ends) -> int:
+def sweep(lo: Numbers, hi: Numbers, order: Ints, group: Ints32, common_lo: Numbers, common_hi: Numbers) -> int:
     """Canonical groups of the intervals in `order` of their left ends; how many."""
     last = -1
     for i in order:
@@ -179,14 +176,16 @@ def leave(rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slot: int,
 
 
 @numba.njit(cache=True, nogil=True)
-def join_many(rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slots: Ints, lo: Ends, hi: Ends) -> None:
+def join_many(
+    rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slots: Ints, lo: Numbers, hi: Numbers
+) -> None:  # fmt: skip
     """One after the other; `lo` and `hi` are by slot."""
     for slot in slots:
         join(rows, ranges, groups, joined, slot, lo[slot], hi[slot])
 
 
 @numba.njit(cache=True, nogil=True)
-def merged(old: Ints, new: Ints, lo: Ends) -> Ints:
+def merged(old: Ints, new: Ints, lo: Numbers) -> Ints:
     """Two lists of slots, each by left end and slot, as one."""
     whole = np.empty(old.size + new.size, np.int64)
     i, j = 0, 0

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.families.joins.shelf_kernels import Ends, Ints
+from headrace.families.joins.arrays import Ints, Numbers
 
 ROOM = 64
 
@@ -22,8 +22,8 @@ class Roll:
         self.kind = np.dtype(kind)
         assert self.kind in (np.float64, np.int64), f"intervals of {self.kind}"
         self.ids: Ints = np.empty(ROOM, np.int64)
-        self.lo: Ends = np.empty(ROOM, self.kind)
-        self.hi: Ends = np.empty(ROOM, self.kind)
+        self.lo: Numbers = np.empty(ROOM, self.kind)
+        self.hi: Numbers = np.empty(ROOM, self.kind)
         self._slots: dict[int, int] = {}
         self._free: list[int] = []
         self._given = 0
@@ -52,7 +52,7 @@ class Roll:
         self._slots[query_id] = slot
         return slot
 
-    def add_many(self, ids: Ints, lo: Ends, hi: Ends) -> Ints:
+    def add_many(self, ids: Ints, lo: Numbers, hi: Numbers) -> Ints:
         """Their slots."""
         assert lo.dtype == hi.dtype == self.kind, f"intervals of {lo.dtype} and {hi.dtype}, not {self.kind}"
         assert np.all(lo <= hi), "an interval that ends before it begins"

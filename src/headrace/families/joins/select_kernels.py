@@ -1,4 +1,4 @@
-"""Equality joins with local selections by stabbing groups, compiled (seed 004, 4.3.2).
+"""Equality joins with local selections by stabbing groups, compiled (thesis 4.3.2).
 
 A query asks for pairs of rows with the same b, a of the event within one range, c of the row of S within another.
 Queries are grouped by their ranges of c.  Rows of S that join an event are in order of c; as with bands, a query of a

@@ -1,5 +1,5 @@
 """Equality joins with local selections without groups, compiled: the methods stabbing groups are measured against, and
-the way for queries that are not clustered (seed 004, 4.3.2 and 4.5.1).
+the way for queries that are not clustered (thesis 4.3.2 and 4.5.1).
 
 Each tells, for one event after the other, which queries are affected: marked with the number of the event, and counted.
 Rows `first` … `last` - 1 of S join an event; they are in order of c.

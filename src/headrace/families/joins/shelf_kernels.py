@@ -1,4 +1,3 @@
-# mypy: allow-untyped-decorators
 """Intervals in order of their left end, some coming and some going, compiled.
 
 A *shelf* keeps them in blocks, each with the least right end in it, and the blocks in order.  One more
@@ -12,27 +11,24 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
+
+from headrace.families.joins.arrays import Ints, Ints32, Numbers
 
 BLOCK = 512
 """Entries of a block at the most, where nothing else is asked for."""
 USED, FREE = 0, 1
 ITEM_MAX = np.iinfo(np.int32).max
 
-Ends = NDArray[Any]
-"""Left or right ends: float64 or int64."""
-Ints = NDArray[np.int64]
-Ints32 = NDArray[np.int32]
 
 
 class Shelf(NamedTuple):
     """`order[:counts[USED]]` are the blocks in order, none of them empty; `free[:counts[FREE]]` the spare ones."""
 
-    lo: Ends
-    hi: Ends
+    lo: Numbers
+    hi: Numbers
     item: Ints32
     size: Ints
-    least: Ends
+    least: Numbers
     order: Ints32
     free: Ints32
     counts: Ints
@@ -70,7 +66,7 @@ def with_room(shelf: Shelf, entries: int) -> Shelf:
     return wider
 
 
-def loaded(shelf: Shelf, lo: Ends, hi: Ends, item: Ints32) -> Shelf:
+def loaded(shelf: Shelf, lo: Numbers, hi: Numbers, item: Ints32) -> Shelf:
     """These entries, by left end and item, instead of all there were."""
     held, block = shelf.lo.shape
     blocks = -(-lo.size // fill_of(shelf)) + 1
@@ -88,7 +84,7 @@ def fill_of(shelf: Shelf) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def load(shelf: Shelf, lo: Ends, hi: Ends, item: Ints32) -> None:
+def load(shelf: Shelf, lo: Numbers, hi: Numbers, item: Ints32) -> None:
     """Fill an emptied shelf; blocks are left with room for a few more."""
     blocks = shelf.size.size
     used, fill = 0, fill_of(shelf)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from headrace.families.joins.arrays import Floats, Ints, Numbers
+
 Flags = NDArray[np.bool_]
-Values = NDArray[Any]
 
 MASS_LEAST = 1e-12
 """Pieces that no value is expected in keep this much, so that they are cut with sense, too."""
@@ -45,7 +44,7 @@ class Density:
         return np.interp(places, self.edges, self.below)
 
 
-def domain_of(lo: Values, hi: Values) -> tuple[float, float]:
+def domain_of(lo: Numbers, hi: Numbers) -> tuple[float, float]:
     """From the least to the greatest end that is one: a one-sided interval has an end that is none."""
     ends = np.concatenate((lo, hi))
     if ends.dtype.kind == "f":
@@ -56,7 +55,7 @@ def domain_of(lo: Values, hi: Values) -> tuple[float, float]:
     return (float(ends.min()), float(ends.max())) if ends.size else (0.0, 0.0)
 
 
-def unit_of(values: Values) -> int:
+def unit_of(values: Numbers) -> int:
     """How far behind a right end the function falls: whole numbers at the next one, others at once."""
     return 0 if values.dtype.kind == "f" else 1
 
@@ -67,7 +66,7 @@ class Counts:
     `weight` is mass / height², so a weighted sum of squared errors is the mean squared relative error E² of the paper;
     heights below 1 count as 1."""
 
-    def __init__(self, lo: Values, hi: Values, density: Density | None = None) -> None:
+    def __init__(self, lo: Numbers, hi: Numbers, density: Density | None = None) -> None:
         assert lo.dtype == hi.dtype and lo.shape == hi.shape, "two arrays of one type and length"
         self.rises, self._lo_event, risen = np.unique(lo, return_inverse=True, return_counts=True)
         self.falls, self._hi_event, fallen = np.unique(hi, return_inverse=True, return_counts=True)
@@ -91,7 +90,7 @@ class Counts:
         """The mean squared relative error of these answers, one for each piece."""
         return float(self.weight @ (levels - self.heights) ** 2)
 
-    def _evenly(self, lo: Values, hi: Values) -> Density:
+    def _evenly(self, lo: Numbers, hi: Numbers) -> Density:
         first, last = domain_of(lo, hi)
         return Density.uniform(first, last + unit_of(lo))
 
@@ -100,7 +99,7 @@ class Counts:
         below = np.concatenate(([0.0], density.mass_below(places), [1.0]))
         return np.maximum(np.diff(below), MASS_LEAST)
 
-    def _spread(self, base: float, at_rises: Values, at_falls: Values) -> Floats:
+    def _spread(self, base: float, at_rises: Numbers, at_falls: Numbers) -> Floats:
         """By event, behind something for piece 0."""
         found = np.empty(self.events + 1)
         found[0] = base
@@ -116,9 +115,9 @@ class Steps:
     `fallen` the same at `fall_at`, for values behind."""
 
     base: float
-    rise_at: Values
+    rise_at: Numbers
     risen: Floats
-    fall_at: Values
+    fall_at: Numbers
     fallen: Floats
     buckets: int
 
@@ -130,7 +129,7 @@ class Steps:
         risen, fallen = (np.concatenate(([0.0], np.cumsum(x))) for x in (up[rise], down[fall]))
         return cls(base, counts.rises[rise], risen, counts.falls[fall], fallen, buckets)
 
-    def estimate(self, values: Values) -> Floats:
+    def estimate(self, values: Numbers) -> Floats:
         risen = self.risen[np.searchsorted(self.rise_at, values, "right")]
         fallen = self.fallen[np.searchsorted(self.fall_at, values, "left")]
         return np.maximum(self.base + risen + fallen, 0.0)
