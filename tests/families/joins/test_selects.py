@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.families.joins import select_rivals
-from headrace.families.joins.arrays import Numbers
+from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
 from headrace.families.joins.select_kernels import joining
-from headrace.families.joins.select_rivals import Boxes, Marks
+from headrace.families.joins.select_rivals import Boxes, Marks, Packed
 from tests.families.joins.test_bands import draw_numbers, draw_ranges, groups_of
 
 
@@ -22,7 +22,7 @@ def test_every_affected_query_and_no_other(seed: int) -> None:
     r = Random(seed)
     is_float = r.random() < 0.5
     kind = np.float64 if is_float else np.int64
-    size = r.choice([1, 3, 40])
+    size = r.choice([1, 3, 40, 300])
     a_ranges, c_ranges = draw_ranges(r, is_float, size), draw_ranges(r, is_float, size)
     rows, events = draw_rows(r, is_float), draw_events(r, is_float)
     sides = [np.array([own[i] for own in ranges], kind) for ranges in (a_ranges, c_ranges) for i in (0, 1)]
@@ -58,9 +58,18 @@ def check_rivals(sides: list[Numbers], rows: Rows, events: Events, wanted: list[
     boxes, most = Boxes(*(side[order] for side in sides)), np.maximum.accumulate(sides[1][order])
     first, last = np.empty(events.b.size, np.int64), np.empty(events.b.size, np.int64)
     joining(rows.b, events.b, first, last)
+    packed = Packed.of(Rectangles(np.arange(order.size), *sides))
+    marks = Marks(np.full(order.size, -1, np.int32), np.empty(events.b.size, np.int64))
+    select_rivals.join_first(packed.boxes, packed.nodes, packed.at, rows.c, first, last, events.a, marks)
+    check_marks(marks, packed.order, wanted)
     for method, more in (("naive", ()), ("select_first", (most,))):
         marks = Marks(np.full(order.size, -1, np.int32), np.empty(events.b.size, np.int64))
         getattr(select_rivals, method)(boxes, *more, rows.c, first, last, events.a, marks)
-        assert marks.counts.tolist() == [len(own) for own in wanted]
-        for place, q in enumerate(order.tolist()):
-            assert marks.event[place] == max((e for e, own in enumerate(wanted) if q in own), default=-1)
+        check_marks(marks, order, wanted)
+
+
+def check_marks(marks: Marks, order: Ints, wanted: list[set[int]]) -> None:
+    """Queries are in this order."""
+    assert marks.counts.tolist() == [len(own) for own in wanted]
+    for place, q in enumerate(order.tolist()):
+        assert marks.event[place] == max((e for e, own in enumerate(wanted) if q in own), default=-1)
