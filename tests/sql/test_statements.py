@@ -96,7 +96,7 @@ def test_a_script_may_be_long() -> None:
         ("CREATE QUERY q SELECT 1 FROM t", "expected AS"),
         ("CREATE QUERY AS SELECT 1 FROM t", "the name of the query"),
         ("CREATE QUERY q AS INSERT INTO t", "begins with SELECT"),
-        ("CREATE QUERY q AS SELECT 1 FROM t JOIN u", "JOIN is not available"),
+        ("CREATE QUERY q AS SELECT 1 FROM t JOIN u", "expected ON"),
         ("DROP TABLE t", "DROP what"),
         ("DROP QUERY", "the name of a query"),
         ("DROP QUERY a b", "expected the end"),

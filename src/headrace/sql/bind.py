@@ -14,7 +14,7 @@ from headrace.sql.parse_select import parse_select
 from headrace.sql.query import Output, Query
 from headrace.sql.syntax import Apply, Constant, Item, Name, Node, Select, Star
 from headrace.sql.tree import Bound, Call, Column, Expr, Key, Literal, aggregates_of
-from headrace.values import INTERVAL, VOID, Relation, Window
+from headrace.values import BOOLEAN, INTERVAL, VOID, Relation, Window
 
 DEFAULTS = Config()
 RESERVED_OUTPUTS = {"window_start": Bound("start"), "window_end": Bound("end")}
@@ -23,20 +23,21 @@ RESERVED_OUTPUTS = {"window_start": Bound("start"), "window_end": Bound("end")}
 def bind(sql: str, relations: Mapping[str, Relation], *, name: str, config: Config = DEFAULTS) -> Query:
     """The query a text means, over the relations of the catalog.  SQLError says where the text is at fault."""
     select = parse_select(sql, config)
-    relation = _relation(select, relations, sql)
+    relation = _relation(select.source, select.source_at, relations, sql)
+    other = select.joined
+    joined = None if other is None else _relation(other.source, other.source_at, relations, sql)
     try:
-        return _Binder(sql, select, relation, config).query(name)
+        return _Binder(sql, select, relation, joined, config).query(name)
     except RecursionError:
         raise SQLError(f"the query is nested too deep (sql_depth_max={config.sql_depth_max})", sql=sql) from None
 
 
-def _relation(select: Select, relations: Mapping[str, Relation], sql: str) -> Relation:
+def _relation(wanted: str, at: int, relations: Mapping[str, Relation], sql: str) -> Relation:
     for name, relation in relations.items():
-        if name.lower() == select.source.lower():
+        if name.lower() == wanted.lower():
             return relation
     hint = "" if relations else "create one first: CREATE STREAM …"
-    raise SQLError("unknown stream or table", sql=sql, at=select.source_at, value=select.source,
-                   choices=near(select.source, relations), hint=hint)
+    raise SQLError("unknown stream or table", sql=sql, at=at, value=wanted, choices=near(wanted, relations), hint=hint)
 
 
 @dataclass(slots=True)
@@ -46,12 +47,13 @@ class _Binder:
     sql: str
     select: Select
     relation: Relation
+    joined: Relation | None
     config: Config
 
     def query(self, name: str) -> Query:
         select = self.select
-        names = Names(self.sql, self.relation, select.alias, written=self._aliases())
-        where = None if select.where is None else self._binder(names, "WHERE").condition(select.where)
+        names = self._names()
+        where = self._where(names)
         window, keys = self._groups(names)
         names = replace(names, window=window, keys=keys)
         binder = self._binder(names, "SELECT", aggregates=True)
@@ -60,11 +62,39 @@ class _Binder:
         having, having_binder = self._having(names, items, bound)
         grouped = select.groups is not None or having is not None or bool(aggregates_of(*bound))
         if grouped:
+            self._refuse_groups_of_pairs()
             self._refuse_star()
             bound = [_lift(expr, keys, binder) for expr in bound]
             having = None if having is None else _lift(having, keys, having_binder)
         outputs = self._outputs(items, bound, window)
-        return Query(name, self.sql, self.relation.name, outputs, where, keys, window, having, grouped, select.hints)
+        joined = None if self.joined is None else self.joined.name
+        return Query(
+            name, self.sql, self.relation.name, outputs, where, keys, window, having, grouped, select.hints, joined
+        )  # fmt: skip
+
+    def _names(self) -> Names:
+        select, joined = self.select, self.select.joined
+        alias = None if joined is None else joined.alias
+        names = Names(self.sql, self.relation, select.alias, self.joined, alias, written=self._aliases())
+        if joined is not None and len({own.lower() for own, _ in names.sides}) == 1:
+            raise self._error("the two relations have the same name here", joined.source_at, value=joined.source,
+                              hint=f"give each an alias: FROM {select.source} AS a JOIN {joined.source} AS b ON …")
+        return names
+
+    def _where(self, names: Names) -> Expr | None:
+        """ON and WHERE: of an inner join they mean the same."""
+        on = None if self.select.joined is None else self.select.joined.on
+        found = [
+            self._binder(names, clause).condition(node) for clause, node in (("ON", on), ("WHERE", self.select.where))
+            if node is not None
+        ]
+        return Call("and", tuple(found), BOOLEAN) if len(found) > 1 else next(iter(found), None)
+
+    def _refuse_groups_of_pairs(self) -> None:
+        if self.select.joined is not None:
+            raise self._error("aggregates over a join are not available", self.select.joined.source_at,
+                              value=self.select.joined.source,
+                              hint="select the joined rows, and aggregate them where they are read")
 
     def _binder(self, names: Names, clause: str, aggregates: bool = False) -> ExpressionBinder:
         return ExpressionBinder(self.sql, names, self.config, clause, aggregates)
@@ -83,16 +113,18 @@ class _Binder:
         items: list[Item] = []
         for item in self.select.items:
             if isinstance(item.node, Star):
-                self._check_qualifier(item.node)
-                items.extend(Item(Name((f.name,), item.at), None, item.at) for f in self.relation.fields)
+                items.extend(Item(name, None, item.at) for name in self._star(item.node))
             else:
                 items.append(item)
         return items
 
-    def _check_qualifier(self, star: Star) -> None:
-        wanted = self.select.alias or self.relation.name
-        if star.qualifier is not None and star.qualifier.lower() != wanted.lower():
-            raise self._error("unknown relation", star.at, value=star.qualifier, choices=(wanted,))
+    def _star(self, star: Star) -> list[Name]:
+        """The columns * or r.* stands for."""
+        sides = self._names().sides
+        chosen = [s for s in sides if star.qualifier is None or s[0].lower() == star.qualifier.lower()]
+        if not chosen:
+            raise self._error("unknown relation", star.at, value=star.qualifier, choices=tuple(own for own, _ in sides))
+        return [Name((own, f.name), star.at) for own, relation in chosen for f in relation.fields]
 
     def _refuse_star(self) -> None:
         for item in self.select.items:

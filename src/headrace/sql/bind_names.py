@@ -24,6 +24,8 @@ class Names:
     sql: str
     relation: Relation
     alias: str | None = None
+    joined: Relation | None = None
+    joined_alias: str | None = None
     window: Window | None = None
     keys: tuple[Expr, ...] = ()
     aliases: Mapping[str, Expr] = field(default_factory=dict)
@@ -32,6 +34,12 @@ class Names:
     @property
     def qualifier(self) -> str:
         return self.alias or self.relation.name
+
+    @property
+    def sides(self) -> tuple[tuple[str, Relation], ...]:
+        """The relations, each with what its columns may be written with."""
+        own = (self.qualifier, self.relation)
+        return (own,) if self.joined is None else (own, (self.joined_alias or self.joined.name, self.joined))
 
     def resolve(self, node: Name, inside_aggregate: bool) -> Expr:
         bound = self._bound(node)
@@ -61,13 +69,15 @@ class Names:
     def column(self, node: Name) -> Column | None:
         """The column of that name, if there is one."""
         *qualifier, name = node.parts
-        if len(qualifier) > 1 or (qualifier and qualifier[0].lower() != self.qualifier.lower()):
-            return None
-        found = [f for f in self.relation.fields if f.name.lower() == name.lower()]
+        found = [
+            (own, Column(f.name, f.type, side)) for side, (own, relation) in enumerate(self.sides)
+            if not qualifier or [own.lower()] == [q.lower() for q in qualifier]
+            for f in relation.fields if f.name.lower() == name.lower()
+        ]
         if len(found) > 1:
             raise SQLError("the name fits several columns", sql=self.sql, at=node.at, value=name,
-                           choices=tuple(f.name for f in found))
-        return Column(found[0].name, found[0].type) if found else None
+                           choices=tuple(f"{own}.{c.name}" if self.joined else c.name for own, c in found))
+        return found[0][1] if found else None
 
     def _unknown(self, node: Name) -> SQLError:
         name = ".".join(node.parts)
@@ -76,11 +86,12 @@ class Names:
             hint = f"GROUP BY window({self.relation.time or 'time'}, '1 hour') makes window.start and window.end"
         elif name.lower() in (w.lower() for w in self.written):
             hint = f"{name} is an alias of this SELECT: repeat its expression here"
-        elif len(node.parts) > 1 and node.parts[0].lower() != self.qualifier.lower():
-            hint = f"columns here are written {self.qualifier}.name, or name"
-        choices = near(node.parts[-1], (f.name for f in self.relation.fields))
-        return SQLError(f"unknown column in {self.relation.name}", sql=self.sql, at=node.at, value=name,
-                        choices=choices, hint=hint)
+        elif len(node.parts) > 1 and node.parts[0].lower() not in (own.lower() for own, _ in self.sides):
+            written = " or ".join(f"{own}.name" for own, _ in self.sides)
+            hint = f"columns here are written {written}, or name"
+        choices = near(node.parts[-1], (f.name for _, relation in self.sides for f in relation.fields))
+        where = " and ".join(relation.name for _, relation in self.sides)
+        return SQLError(f"unknown column in {where}", sql=self.sql, at=node.at, value=name, choices=choices, hint=hint)
 
     # the window
 

@@ -33,6 +33,7 @@ def encode(query: Query) -> dict[str, Any]:
         "having": None if query.having is None else encode_expr(query.having),
         "grouped": query.grouped,
         "hints": list(query.hints),
+        **({} if query.joined is None else {"joined": query.joined}),
     }
 
 
@@ -50,6 +51,7 @@ def decode(data: Mapping[str, Any]) -> Query:
             None if data["having"] is None else decode_expr(data["having"]),
             data["grouped"],
             tuple(data["hints"]),
+            data.get("joined"),
         )
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise CatalogError(
@@ -65,7 +67,7 @@ def encode_expr(expr: Expr) -> str:
 
 def _lists(expr: Expr) -> list[Any]:
     if isinstance(expr, Column):
-        return ["column", expr.name, str(expr.type)]
+        return ["column", expr.name, str(expr.type), *([expr.side] if expr.side else [])]
     if isinstance(expr, Literal):
         return ["literal", expr.value, str(expr.type)]
     if isinstance(expr, Key):
@@ -88,6 +90,8 @@ def _build(data: list[Any]) -> Expr:
     match data:
         case ["column", str(name), str(kind)]:
             return Column(name, _type(kind))
+        case ["column", str(name), str(kind), 1]:
+            return Column(name, _type(kind), 1)
         case ["literal", None | bool() | int() | float() | str() as value, str(kind)]:
             return Literal(value, _type(kind))
         case ["key", int(index), str(kind)]:

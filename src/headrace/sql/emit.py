@@ -17,17 +17,21 @@ _SUFFIX = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "$": "\\u0024"}
 
 
-def emit(expr: Expr, *, keys: Sequence[str] = (), bounds: Sequence[str] = ("window.start", "window.end")) -> str:
-    """Spark SQL of an expression; `keys` is the SQL of the group keys, `bounds` that of the window's."""
+def emit(
+    expr: Expr, *, keys: Sequence[str] = (), bounds: Sequence[str] = ("window.start", "window.end"),
+    sides: Sequence[str] = ("", ""),
+) -> str:  # fmt: skip
+    """Spark SQL of an expression; `keys` is the SQL of the group keys, `bounds` that of the window's; `sides` is what
+    stands before the columns of each relation."""
     if isinstance(expr, Column):
-        return quote_name(expr.name)
+        return sides[expr.side] + quote_name(expr.name)
     if isinstance(expr, Literal):
         return _literal(expr)
     if isinstance(expr, Key):
         return keys[expr.index]
     if isinstance(expr, Bound):
         return _bound(expr, bounds)
-    args = [emit(arg, keys=keys, bounds=bounds) for arg in expr.args]
+    args = [emit(arg, keys=keys, bounds=bounds, sides=sides) for arg in expr.args]
     if isinstance(expr, Aggregate):
         assert expr.op in AGGREGATES
         return f"{expr.op}({'DISTINCT ' if expr.distinct else ''}{', '.join(args) or '*'})"
@@ -126,6 +130,14 @@ def emit_query(query: Query, relation: Relation, view: str) -> str:
     if query.having is not None:
         parts.append(f"HAVING {emit(query.having, keys=keys, bounds=bounds)}")
     return " ".join(parts)
+
+
+def emit_join(query: Query, views: Sequence[str]) -> str:
+    """The whole SELECT over two views: what Spark's batch SQL answers, and what the tests compare with."""
+    sides = ("l.", "r.")
+    outputs = ", ".join(f"{emit(o.expr, sides=sides)} AS {quote_name(o.name)}" for o in query.outputs)
+    where = "" if query.where is None else f" WHERE {emit(query.where, sides=sides)}"
+    return f"SELECT {outputs} FROM {quote_name(views[0])} AS l CROSS JOIN {quote_name(views[1])} AS r{where}"
 
 
 def _window(window: Window, time: str) -> str:

@@ -1,4 +1,4 @@
-"""One SELECT over one relation.  Every other clause of SQL is known by name only, to refuse it clearly."""
+"""One SELECT over one relation or two.  Every other clause of SQL is known by name only, to refuse it clearly."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from headrace.config import Config
 from headrace.errors import SQLError
 from headrace.sql.parse_core import RESERVED
 from headrace.sql.parse_expr import ExpressionParser
-from headrace.sql.syntax import Item, Node, Select, Star
+from headrace.sql.syntax import Item, Joined, Node, Select, Star
 from headrace.sql.text import tokenize
 
 _INSTEAD = {
@@ -19,6 +19,7 @@ _INSTEAD = {
     "INTERSECT": "add each SELECT as a query of its own",
     "WITH": "write the query as one SELECT over one stream or table",
     "QUALIFY": "use HAVING",
+    **dict.fromkeys(("ANTI", "FULL", "LEFT", "NATURAL", "RIGHT", "SEMI"), "write JOIN … ON …: joins are inner joins"),
 }
 _UNAVAILABLE = frozenset({
     "ANTI", "ASOF", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FETCH", "FOR", "FULL", "INNER", "INTERSECT",
@@ -66,11 +67,12 @@ class SelectParser(ExpressionParser):
         source_at = self.token.at
         source = self._source()
         alias = self._source_alias()
+        joined = self._joined()
         where = self.expression() if self.take("WHERE") else None
         self._refuse_clause()
         groups = self._groups()
         having = self.expression() if self.take("HAVING") else None
-        return Select(items, source, source_at, alias, where, groups, having, hints)
+        return Select(items, source, source_at, alias, where, groups, having, hints, joined)
 
     def _hints(self) -> tuple[str, ...]:
         hints: list[str] = []
@@ -126,16 +128,43 @@ class SelectParser(ExpressionParser):
     def _source_alias(self) -> str | None:
         if self.token.upper in ("VERSION", "TIMESTAMP", "FOR") and self.peek(1).upper in ("AS", "OF"):
             raise self.error("time travel is not available", value=self.token.text)
+        if self._is_join():
+            return None
         if self.token.upper in _UNAVAILABLE and self.peek(1).upper not in ("", "WHERE", "GROUP", "HAVING"):
             self._refuse_clause()
         alias = self._alias()
         if alias is not None and self.at("("):
             raise self.error("column aliases of a relation are not available", value="(")
-        if self.at(","):
-            raise self.error("joins are not available in a standing query yet", value=",",
-                             hint="one SELECT over one stream or table")
-        self._refuse_clause()
         return alias
+
+    def _is_join(self) -> bool:
+        return self.at(",") or self.at("JOIN") or self.at("INNER", "JOIN") or self.at("CROSS", "JOIN")
+
+    def _joined(self) -> Joined | None:
+        """JOIN r ON …, INNER JOIN r ON …, CROSS JOIN r, or a comma and r."""
+        if not self._is_join():
+            self._refuse_clause()
+            return None
+        has_on = not self.at(",") and not self.at("CROSS")
+        while not self.take("JOIN") and not self.take(","):
+            self.next()
+        source_at = self.token.at
+        source, alias = self._source(), self._source_alias()
+        on = self._condition() if has_on else None
+        if self._is_join():
+            raise self.error("a standing query joins two relations", value=self.token.text,
+                             hint="join two, and the third with a query over a table of the answers")
+        self._refuse_clause()
+        return Joined(source, source_at, alias, on)
+
+    def _condition(self) -> Node:
+        if self.at("USING"):
+            raise self.error("USING is not available", value=self.token.text,
+                             hint="write ON a.column = b.column: a column of both would have two meanings")
+        if not self.take("ON"):
+            raise self.error("expected ON and the condition of the join", value=self.token.shown,
+                             hint="… JOIN s ON s.b - r.b BETWEEN 3 AND 9, or CROSS JOIN with WHERE")
+        return self.expression()
 
     def _groups(self) -> tuple[Node, ...] | None:
         if not self.take("GROUP"):

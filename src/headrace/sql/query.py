@@ -18,7 +18,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One SELECT over one relation.
+    """One SELECT over one relation, or over two that are joined: `where` holds the condition of the join too.
 
     `keys` are the GROUP BY expressions besides the window; `outputs` and `having` of a grouped query
     speak only of Key, Bound, Aggregate, Literal and Call; of a plain one, only of Column, Literal, Call.
@@ -34,6 +34,7 @@ class Query:
     having: Expr | None = None
     grouped: bool = False
     hints: tuple[str, ...] = ()
+    joined: str | None = None
 
     @property
     def aggregates(self) -> tuple[Aggregate, ...]:

@@ -73,6 +73,16 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class Joined:
+    """A second relation: JOIN … ON, CROSS JOIN, or after a comma."""
+
+    source: str
+    source_at: int
+    alias: str | None
+    on: Node | None
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     items: tuple[Item, ...]
     source: str
@@ -82,3 +92,4 @@ class Select:
     groups: tuple[Node, ...] | None
     having: Node | None
     hints: tuple[str, ...]
+    joined: Joined | None = None

@@ -24,10 +24,11 @@ def remember_hash(node: object, content: tuple[object, ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the query's relation."""
+    """A column of the query's relation; of the joined one, if `side` is 1."""
 
     name: str
     type: Type
+    side: int = 0
 
 
 @dataclass(frozen=True, slots=True)

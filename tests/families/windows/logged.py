@@ -19,7 +19,6 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.families.windows.aggregate import PANE, SET, all_keys, cell_name, grouping, key_name, word_names
 from headrace.families.windows.answering import Answering
-from headrace.families.windows.bands import double_of
 from headrace.families.windows.columns import part_names
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rings import Rings
@@ -27,6 +26,7 @@ from headrace.runtime.answers import dress
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger, Manifest
 from headrace.runtime.statistics import Census
+from headrace.sql.bands import double_of
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
 from headrace.sql.query import Query

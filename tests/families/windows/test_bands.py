@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from headrace.families.windows import banding as module
 from headrace.families.windows.banding import Banding, answers_of, shapes_of
-from headrace.families.windows.bands import LEAST, MOST, NO_BANDS, Band, double_key, double_of, split
 from headrace.families.windows.cells import attribute_sql, cell, declare_sql, drop_sql, rank_sql, ranks_of
 from headrace.families.windows.feed import SlotRows
 from headrace.families.windows.measures import ROWS, Measure, arrange
@@ -24,6 +23,7 @@ from headrace.families.windows.plan import Lane
 from headrace.families.windows.ring import Answers
 from headrace.families.windows.spots import LaneSpots, Spots, Taken
 from headrace.families.windows.waiting import CellRows
+from headrace.sql.bands import LEAST, MOST, NO_BANDS, Band, double_key, double_of, split
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
 from headrace.sql.schema import parse_schema

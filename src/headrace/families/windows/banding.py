@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from headrace.families.windows import band_kernels as kernels
 from headrace.families.windows.band_arrays import Bands, Ints, Ints32, Lanes, Scratch, Stretches, Written
-from headrace.families.windows.bands import LEAST, Interval
 from headrace.families.windows.feed import SlotRows
 from headrace.families.windows.measures import Arrangement, arrange, places_in
 from headrace.families.windows.plan import Lane
@@ -23,6 +22,7 @@ from headrace.families.windows.ring import Answers, answer_columns
 from headrace.families.windows.ring_kernels import Columns, Ops
 from headrace.families.windows.spots import LaneSpots, Spots, Taken
 from headrace.families.windows.waiting import CellRows, Waiting
+from headrace.sql.bands import LEAST, Interval
 
 ROWS_MAX = 1 << 22  # rows of bands that may be made at once
 

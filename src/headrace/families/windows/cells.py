@@ -1,7 +1,7 @@
 """Cells: where thousands of predicates compare one attribute with different constants, a row is placed among all the
 constants by one binary search, in Spark, and grouped by where it falls.
 
-The constants of all bands (`bands.py`) are *edges*; between two edges lies a cell, and every band is a run of
+The constants of all bands (`sql/bands.py`) are *edges*; between two edges lies a cell, and every band is a run of
 cells.  Spark gives the number of edges at or below a value, its *rank* among them.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.families.windows.bands import LEAST, double_of
+from headrace.sql.bands import LEAST, double_of
 from headrace.sql.emit import emit
 from headrace.sql.tree import Call, Expr
 from headrace.values import BIGINT

@@ -16,9 +16,9 @@ from dataclasses import replace
 from itertools import combinations
 
 from headrace.families.windows import plan
-from headrace.families.windows.bands import Band, split
 from headrace.families.windows.cells import cell
 from headrace.families.windows.plan import Share, Slot
+from headrace.sql.bands import Band, split
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Expr
 

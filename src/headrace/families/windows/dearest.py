@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.families.windows.aggregate import PANE, all_keys, cell_name, key_name, word_names
-from headrace.families.windows.bands import split
 from headrace.families.windows.cells import cell
 from headrace.families.windows.columns import part_names, parts_of
 from headrace.families.windows.plan import Cuts, Share
+from headrace.sql.bands import split
 from headrace.sql.tree import Expr, columns_of
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headrace.families.windows.bands import split
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.fold_plan import steps_for
 from headrace.families.windows.measures import Measure, arrange
 from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, plan_cuts, share
 from headrace.families.windows.ring import bytes_a_group
 from headrace.families.windows.sketches.explain import sketch_lines
+from headrace.sql.bands import split
 from headrace.sql.emit import emit
 from headrace.sql.query import Query
 from headrace.sql.tree import Call, Expr

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.families.windows.aggregate import PANE, SET, all_keys, cell_name, grouping, key_name, word_names
-from headrace.families.windows.bands import split
 from headrace.families.windows.branches import Branch, Twig
 from headrace.families.windows.cells import cell
 from headrace.families.windows.columns import float_identity, int_identity, part_names, parts_of, ring_columns
@@ -28,6 +27,7 @@ from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_N
 from headrace.families.windows.sketches.shipping import Picked
 from headrace.families.windows.waiting import CellPick
+from headrace.sql.bands import split
 from headrace.sql.tree import Expr
 
 Ints = NDArray[np.int64]

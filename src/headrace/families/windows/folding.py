@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.families.windows.aggregate import PANE, cell_name, grouping, key_name, word_names
-from headrace.families.windows.bands import LEAST
 from headrace.families.windows.codes import Pairs, codes_for
 from headrace.families.windows.columns import Part, float_identity, int_identity, part_names, parts_of
 from headrace.families.windows.fold_kernels import join_columns, roll_up
 from headrace.families.windows.groups import to_raw
 from headrace.families.windows.plan import Cut, Cuts
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N
+from headrace.sql.bands import LEAST
 from headrace.sql.tree import Expr
 
 Ints = NDArray[np.int64]

@@ -20,10 +20,10 @@ from functools import lru_cache
 import pyarrow as pa
 
 from headrace.disk import Disk
-from headrace.families.windows.bands import Band
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import Cut, Cuts, Share, Slot
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
+from headrace.sql.bands import Band
 from headrace.sql.codec import decode_expr, encode_expr
 from headrace.sql.tree import Expr
 

@@ -17,10 +17,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from headrace.families.windows.bands import Band, split
 from headrace.families.windows.cells import Edges, cell
 from headrace.families.windows.finish import supports
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
+from headrace.sql.bands import Band, split
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Output, Query
 from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Literal, aggregates_of, columns_of, remember_hash

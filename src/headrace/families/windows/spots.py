@@ -1,6 +1,6 @@
 """Who meets whom: a *spot* is a band and a group that have rows in common.
 
-Queries of a crowd differ in the bands of cells they take (`bands.py`).  Those with the same window and the same
+Queries of a crowd differ in the bands of cells they take (`sql/bands.py`).  Those with the same window and the same
 measures share a ring, their *lane*; what a ring knows as groups are, on a lane, spots.  They are numbered as they come,
 so a crowd takes memory for what occurs, not for bands × groups.
 """
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace.families.windows.band_arrays import PAGE, Ints, Ints32, Numbers
-from headrace.families.windows.bands import Band
 from headrace.families.windows.plan import Lane
+from headrace.sql.bands import Band
 
 Taken = tuple[Band, ...]
 """What a query takes: a band of each cell."""

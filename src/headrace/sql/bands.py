@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -234,9 +234,11 @@ def split(where: Expr | None) -> Split:
     """The bands of a predicate, each of an attribute.
 
     None of a predicate that may fail: `n <> 0 AND 10 / n > 1` must not lose its first half."""
-    if where is None or may_raise(where):
-        return NO_BANDS
-    parts = _conjuncts(where)
+    return NO_BANDS if where is None or may_raise(where) else split_parts(conjuncts(where))
+
+
+def split_parts(parts: Sequence[Expr]) -> Split:
+    """The same of what must all hold, for who evaluates the rest only where the bands hold."""
     truths = [_truth(part) for part in parts]
     bands: dict[Expr, Band] = {}
     for attribute in dict.fromkeys(t.attribute for t in truths if t is not None):
@@ -251,7 +253,7 @@ def split(where: Expr | None) -> Split:
     return Split(tuple(bands.items()), tuple(zip(parts, owners, strict=True)))
 
 
-def _conjuncts(expr: Expr) -> list[Expr]:
+def conjuncts(expr: Expr) -> list[Expr]:
     found: list[Expr] = []
     stack = [expr]
     while stack:

@@ -1,0 +1,1 @@
+"""Standing joins and range filters: who is affected by a row."""

@@ -1,0 +1,66 @@
+"""The rows of one relation in the order a join looks them up by: a few sorted segments.
+
+Rows come round by round, and of a table they go.  A round is a segment of its own until it is merged with those before
+it: each is at least twice as long as the next, so there are few, and a row is merged a few times in its life.  Segments
+never change; an image is a list of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.families.joins.arrays import Ints, Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows by `b`, then `c`, then number."""
+
+    b: Numbers
+    c: Numbers
+    row: Ints
+
+    def __len__(self) -> int:
+        return self.row.size
+
+    @staticmethod
+    def of(b: Numbers, c: Numbers, row: Ints) -> Segment:
+        order = np.lexsort((row, c, b))
+        return Segment(b[order], c[order], row[order])
+
+    def without(self, gone: Ints) -> Segment:
+        kept = ~np.isin(self.row, gone)
+        return self if kept.all() else Segment(self.b[kept], self.c[kept], self.row[kept])
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    segments: tuple[Segment, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(len(segment) for segment in self.segments)
+
+    def add(self, b: Numbers, c: Numbers, row: Ints) -> Image:
+        """With these rows, whose numbers are new."""
+        return Image(_merged([*self.segments, Segment.of(b, c, row)]))
+
+    def remove(self, rows: Ints) -> Image:
+        """Without the rows of these numbers."""
+        return Image(_merged(segment.without(rows) for segment in self.segments))
+
+
+def _merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """Longest first, each at least twice as long as the next."""
+    found = sorted((s for s in segments if len(s)), key=len, reverse=True)
+    while len(found) > 1:
+        short = [i for i in range(len(found) - 1) if len(found[i]) < 2 * len(found[i + 1])]
+        if not short:
+            break
+        pair = found[short[-1] : short[-1] + 2]
+        joined = Segment.of(*(np.concatenate([getattr(s, name) for s in pair]) for name in ("b", "c", "row")))
+        found[short[-1] : short[-1] + 2] = [joined]
+        found.sort(key=len, reverse=True)
+    return tuple(found)
