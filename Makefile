@@ -38,8 +38,9 @@ bench: $(STAMP) ## a benchmark (NAME=windows ARGS="--quick")
 	@scripts/java check
 	@$(BIN)/headrace bench $(NAME) $(ARGS)
 
-figures: $(STAMP) ## the README's table of figures, out of the results in docs/figures
+figures: $(STAMP) ## the README's table of figures, out of the results in docs/figures, and the pictures of docs
 	@$(BIN)/python -m headrace.bench.figures
+	@$(BIN)/python -m headrace.bench.joins_picture docs/stabbing.svg
 
 java: ## install Debian's headless Java runtime
 	@scripts/java install

@@ -258,6 +258,10 @@ class Engine:
     def _bind(self, sql: str, name: str) -> Query:
         """The query the text means, if its window is one that can be kept."""
         query = bind(sql, self.catalog.relations, name=name, config=self.config)
+        if query.joined is not None:
+            joined = f"{query.source} JOIN {query.joined}"
+            raise PlanError(f"joins are not run yet, and {name!r} is one", value=joined, code="JOIN",
+                            hint="one SELECT over one stream or table")
         panes = query.window.range_us // query.window.grain_us if query.window is not None else 0
         if panes > self.config.panes_max:
             raise PlanError(

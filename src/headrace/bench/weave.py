@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
+from headrace.bench.plot import Curve, Panel, draw
 from headrace.bench.report import Figure, Report, commit
 from headrace.bench.weave_costs import LOCAL_SEARCH, Costs, mean_costs, policies
 from headrace.bench.weave_drift import change_ms, drift, from_scratch, plan_seconds, variant_seconds
-from headrace.bench.weave_plot import Curve, Panel, draw
 from headrace.bench.weave_workload import DIVISORS, TEMPLATES, Workload
 from headrace.families.windows.weave.online import REACH
 
@@ -27,6 +27,7 @@ Tell = Callable[[str], None]
 LOW, MEDIUM, HIGH = 50.0, 300.0, 10_000.0
 TWICE = "figure 6 says 62%, the text of figure 8 says 12%"
 DRIFT_RATE = 100.0
+KEY = "—  the paper's operator      - -  the same trees, O(1) final operator      · · ·  one set of panes (ours)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def run(quick: bool, tell: Tell) -> Report:
         "python": platform.python_version(), "seeds": str(bench.extent.seeds),
     }  # fmt: skip
     title = f"Weave Share by its own cost model, means of {bench.extent.seeds} workloads"
-    return Report(title, tuple(bench.figures), draw(bench.panels, Path("bench")), about)
+    return Report(title, tuple(bench.figures), draw(bench.panels, Path("bench"), "weave", KEY), about)
 
 
 class Bench:

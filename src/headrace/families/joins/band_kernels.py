@@ -75,6 +75,8 @@ def first_above(rows: Numbers, b: Any, p: Any, place: int) -> int:
 @numba.njit(cache=True, nogil=True, inline="always")
 def count_up_to(ends: Numbers, start: int, stop: int, limit: Any) -> int:
     """How many of these rising ends are ≤ limit; mostly all but a few: from the last one on, by steps that double."""
+    if start == stop or ends[start] > limit:
+        return 0
     high, step = stop, 1
     while high > start and ends[max(high - step, start)] > limit:
         high = max(high - step, start)
@@ -92,6 +94,8 @@ def count_up_to(ends: Numbers, start: int, stop: int, limit: Any) -> int:
 @numba.njit(cache=True, nogil=True, inline="always")
 def count_down_to(ends: Numbers, start: int, stop: int, limit: Any) -> int:
     """How many of these falling ends are ≥ limit."""
+    if start == stop or ends[start] < limit:
+        return 0
     high, step = stop, 1
     while high > start and ends[max(high - step, start)] < limit:
         high = max(high - step, start)

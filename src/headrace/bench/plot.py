@@ -11,8 +11,6 @@ from typing import Any
 COLOURS = ("#2f8f5b", "#c07a2c", "#4a6fa5", "#a5484a", "#7a5aa5", "#777777", "#b39b2d", "#3a9aa5")
 STYLES = {"paper": "-", "constant": "--", "ours": ":"}
 
-KEY = "—  the paper's operator      - -  the same trees, O(1) final operator      · · ·  one set of panes (ours)"
-
 
 @dataclass(frozen=True, slots=True)
 class Curve:
@@ -34,8 +32,8 @@ class Panel:
     log_y: bool = False
 
 
-def draw(panels: Sequence[Panel], folder: Path) -> Path:
-    """`weave.png`, three panels a row, and `weave.json` with the same numbers."""
+def draw(panels: Sequence[Panel], folder: Path, name: str, key: str) -> Path:
+    """A picture of that name, three panels a row with the key above them, and a JSON file with the same numbers."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -47,14 +45,14 @@ def draw(panels: Sequence[Panel], folder: Path) -> Path:
         _draw_panel(place, panel)
     for place in axes.flat[len(panels) :]:
         place.set_visible(False)
-    figure.suptitle(KEY)
+    figure.suptitle(key)
     figure.tight_layout()
     folder.mkdir(exist_ok=True)
-    figure.savefig(folder / "weave.png", dpi=80)
+    figure.savefig(folder / f"{name}.png", dpi=80)
     pyplot.close(figure)
     kept = {panel.title: {curve.name: curve.points for curve in panel.curves} for panel in panels}
-    (folder / "weave.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    return folder / "weave.png"
+    (folder / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    return folder / f"{name}.png"
 
 
 def _draw_panel(place: Any, panel: Panel) -> None:
@@ -67,6 +65,7 @@ def _draw_panel(place: Any, panel: Panel) -> None:
     place.set_ylabel(panel.y)
     if panel.log_x:
         place.set_xscale("log")
+        place.xaxis.set_minor_formatter("")
     if panel.log_y:
         place.set_yscale("log")
     place.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,159 @@
+"""Benchmark `joins`: standing joins by the hundred thousand, beside the methods the thesis compares with.
+
+Kernels alone, in one thread, all compiled: figures 4.7, 4.10, 4.11 and 4.12.  `joins_kernels.py` says what a method is
+given and what counts as its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from headrace.bench import joins_histogram, joins_intervals
+from headrace.bench.joins_kernels import SEED, Speeds, band_speeds, select_speeds
+from headrace.bench.joins_workload import draw_bands
+from headrace.bench.plot import Curve, Panel, draw
+from headrace.bench.report import Figure, Report, machine
+from headrace.families.joins.histogram import stabbing
+from headrace.families.joins.hotspots import Hotspots
+
+Tell = Callable[[str], None]
+Measure = Callable[[int, float, bool], Speeds]
+LENGTH = 600.0  # mean length of ranges: some 40 groups at 100,000 queries
+ALPHA, EPSILON = 0.001, 0.5
+BAND_WANTED, SELECT_WANTED, KEPT_WANTED = 50, 10, 1 / 3
+CHANGE_WANTED_MS, ERROR_WANTED, BUILD_WANTED_S = 1.0, 0.15, 1.0
+CHANGES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How much is measured."""
+
+    bands: tuple[int, ...]
+    selects: tuple[int, ...]
+    compared: int  # queries beside the rivals
+    lengths: tuple[float, ...]
+    standing: int
+    buckets: tuple[int, ...]
+
+
+EXTENTS = {
+    True: Extent((500, 50_000), (1_000, 50_000), 50_000, (600.0, 60.0), 50_000, (20,)),
+    False: Extent((500, 5_000, 50_000, 100_000, 500_000), (1_000, 10_000, 100_000, 500_000), 100_000,
+                  (2_000.0, 600.0, 200.0, 60.0, 20.0), 500_000, joins_histogram.BUCKETS),
+}  # fmt: skip
+
+
+def run(quick: bool, tell: Tell) -> Report:
+    bench = Bench(EXTENTS[quick], tell)
+    for measure in (bench.bands, bench.selects, bench.groups, bench.maintenance, bench.histogram):
+        measure()
+    bench.figures += joins_intervals.run(quick, tell).figures
+    key = "events a second, one thread, output left out"
+    picture = draw(bench.panels, Path("bench"), "joins", key)
+    title = f"standing joins of the thesis's workload, {bench.extent.standing:,} queries at the most"
+    return Report(title, tuple(bench.figures), picture, machine(0, SEED))
+
+
+class Bench:
+    """Figures and panels, as they are measured."""
+
+    def __init__(self, extent: Extent, tell: Tell) -> None:
+        self.extent = extent
+        self.figures: list[Figure] = []
+        self.panels: list[Panel] = []
+        self._tell = tell
+
+    def bands(self) -> None:
+        found = self._by_queries("band", self.extent.bands, band_speeds)
+        kept = found[-1].per_s["ours"] / found[0].per_s["ours"]
+        note = f"from {found[0].queries:,} to {found[-1].queries:,} queries, want ≥ 1/3: "
+        note += _verdict(kept >= KEPT_WANTED)
+        self.figures.append(Figure("band_kept", kept, "×", "about 1/3 over a 10⁴-fold growth", note))
+        self._ratio("band", found, BAND_WANTED, "orders of magnitude over merge, query-outer and data-outer")
+
+    def selects(self) -> None:
+        found = self._by_queries("select", self.extent.selects, select_speeds)
+        self._ratio("select", found, SELECT_WANTED, "join-first has less than 5% of its speed at 100,000")
+
+    def _by_queries(self, kind: str, sizes: Sequence[int], measure: Measure) -> list[Speeds]:
+        found: list[Speeds] = []
+        for queries in sizes:
+            found.append(measure(queries, LENGTH, queries <= self.extent.compared))
+            note = f"{found[-1].groups} groups, {found[-1].affected:,.0f} queries affected by an event"
+            self._add(f"{kind}_{queries}", found[-1], note)
+        self._panel(f"{kind} joins, by queries", "queries", {s.queries: s for s in found})
+        return found
+
+    def groups(self) -> None:
+        """Figure 4.10 (ii): shorter ranges, more groups."""
+        found: dict[float, Speeds] = {}
+        for length in self.extent.lengths:
+            speeds = band_speeds(self.extent.compared, length, False)
+            found[speeds.groups] = speeds
+            self._add(f"band_groups_{speeds.groups}", speeds, f"{speeds.queries:,} queries")
+        self._panel("band joins, by stabbing groups", "groups", found)
+
+    def maintenance(self) -> None:
+        """Figure 4.11: ranges come and go."""
+        count = self.extent.standing
+        bands = draw_bands(np.random.default_rng([SEED, 1]), count + CHANGES, LENGTH)
+        standing = Hotspots(ALPHA, EPSILON, np.int64)
+        standing.add_many(np.arange(count), bands.lo[:count], bands.hi[:count])
+        standing.remove(0)  # compiled, if it was not
+        standing.add(0, int(bands.lo[0]), int(bands.hi[0]))
+        took: list[float] = []
+        for i in range(count, count + CHANGES):
+            began = perf_counter()
+            standing.add(i, int(bands.lo[i]), int(bands.hi[i]))
+            standing.remove(i - count)
+            took.append((perf_counter() - began) / 2)
+        mean = 1_000 * float(np.mean(took))
+        note = f"mean, median {1_000 * median(took):.3f}; {standing.coverage:.0%} in hotspots; want < 1: "
+        self.figures.append(Figure(f"change_{count}_ms", mean, "ms", "20% above merge's sorted list",
+                                   note + _verdict(mean < CHANGE_WANTED_MS)))  # fmt: skip
+
+    def histogram(self) -> None:
+        """Figure 4.12: how many ranges a value stabs, estimated."""
+        self._tell("histograms")
+        lo, hi = joins_histogram.intervals(SEED)
+        stabbing(lo, hi, 20)
+        began = perf_counter()
+        stabbing(lo, hi, 20)
+        took = perf_counter() - began
+        for row in joins_histogram.figure(SEED, buckets=self.extent.buckets):
+            published = "14.9%, equal width 70%" if row.buckets == 20 else ""
+            note = f"equal width {row.equal_width:.1%}, optimal on a sample {row.optimal:.1%}"
+            if row.buckets == 20:
+                note += f"; want ≤ 15%: {_verdict(row.ours <= ERROR_WANTED)}"
+            self.figures.append(Figure(f"histogram_{row.buckets}_error", row.ours, "", published, note))
+        self.figures.append(Figure("histogram_build_s", took, "s", note=f"want < 1: {_verdict(took < BUILD_WANTED_S)}"))
+
+    def _add(self, name: str, speeds: Speeds, note: str) -> None:
+        self._tell(f"{name}: " + ", ".join(f"{m} {s:,.0f}/s" for m, s in speeds.per_s.items()) + f" ({note})")
+        self.figures += [Figure(f"{name}_{m}_per_s", s, "events/s", note=note) for m, s in speeds.per_s.items()]
+
+    def _ratio(self, kind: str, found: Sequence[Speeds], wanted: float, published: str) -> None:
+        speeds = next(s for s in found if s.queries == self.extent.compared)
+        name, best = speeds.best_rival
+        ratio = speeds.per_s["ours"] / best
+        note = f"to {name} at {speeds.queries:,} queries, want ≥ {wanted}: {_verdict(ratio >= wanted)}"
+        self.figures.append(Figure(f"{kind}_ratio", ratio, "×", published, note))
+
+    def _panel(self, title: str, x: str, found: dict[float, Speeds] | dict[int, Speeds]) -> None:
+        panel = Panel(title, x, "events a second", log_x=True, log_y=True)
+        names = dict.fromkeys(m for s in found.values() for m in s.per_s if m != "ours_with_output")
+        for colour, name in enumerate(names):
+            points = {float(at): s.per_s[name] for at, s in found.items() if name in s.per_s}
+            panel.curves.append(Curve(name, points, colour))
+        self.panels.append(panel)
+
+
+def _verdict(is_met: bool) -> str:
+    return "met" if is_met else "MISSED"
