@@ -160,14 +160,15 @@ def _select_rivals(made: Rectangles, rows: Rows, events: Events) -> dict[str, Me
 
         return method
 
-    packed = Packed.of(made)
+    packed, ids = Packed.of(made), np.empty(order.size, np.int32)
 
     def join_first(count: int) -> None:
         some, first, last = _first(events, count), np.empty(count, np.int64), np.empty(count, np.int64)
         marks[:] = -1
         joining(rows.b, some.b, first, last)
-        select_rivals.join_first(packed.boxes, packed.nodes, packed.at, rows.c, first, last, some.a,
-                                 Marks(marks, np.empty(count, np.int64)))  # fmt: skip
+        at = np.zeros(count + 1, np.int64)  # every list is written over the one before
+        select_rivals.join_first(packed.boxes, packed.nodes, packed.levels, rows.c, first, last, some.a,
+                                 Marks(marks, np.empty(count, np.int64)), at, ids)  # fmt: skip
 
     return {
         "naive": rival(select_rivals.naive), "select_first": rival(select_rivals.select_first, most),

@@ -60,7 +60,9 @@ def check_rivals(sides: list[Numbers], rows: Rows, events: Events, wanted: list[
     joining(rows.b, events.b, first, last)
     packed = Packed.of(Rectangles(np.arange(order.size), *sides))
     marks = Marks(np.full(order.size, -1, np.int32), np.empty(events.b.size, np.int64))
-    select_rivals.join_first(packed.boxes, packed.nodes, packed.at, rows.c, first, last, events.a, marks)
+    at = np.arange(events.b.size + 1) * order.size
+    ids = np.empty(at[-1], np.int32)
+    select_rivals.join_first(packed.boxes, packed.nodes, packed.levels, rows.c, first, last, events.a, marks, at, ids)
     check_marks(marks, packed.order, wanted)
     for method, more in (("naive", ()), ("select_first", (most,))):
         marks = Marks(np.full(order.size, -1, np.int32), np.empty(events.b.size, np.int64))

@@ -76,11 +76,16 @@ class SelectIndex:
         """The records of all events."""
         first, last = np.empty(events.b.size, np.int64), np.empty(events.b.size, np.int64)
         kernels.joining(rows.b, events.b, first, last)
-        room = Nodes(*(np.empty(min(EVENTS_AT_ONCE, events.b.size) * self.depth, np.int32) for _ in range(4)))
+        return self.probe_met(rows.c, first, last, events.a)
+
+    def probe_met(self, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers) -> Nodes:
+        """The same of events whose rows `first` … `last` - 1 are known."""
+        size = event_a.size
+        room = Nodes(*(np.empty(min(EVENTS_AT_ONCE, size) * self.depth, np.int32) for _ in range(4)))
         found: list[Nodes] = []
-        for start in range(0, events.b.size, EVENTS_AT_ONCE):
-            stop = min(start + EVENTS_AT_ONCE, events.b.size)
-            written = kernels.probe(self.groups, rows.c, first, last, events.a, start, stop, room)
+        for start in range(0, size, EVENTS_AT_ONCE):
+            stop = min(start + EVENTS_AT_ONCE, size)
+            written = kernels.probe(self.groups, row_c, first, last, event_a, start, stop, room)
             found.append(Nodes(*(column[:written].copy() for column in room)))
         empty = [np.empty(0, np.int32)]
         return Nodes(*(np.concatenate([*empty, *columns]) for columns in zip(*found, strict=True)))

@@ -80,6 +80,20 @@ def select_first(
         marks.counts[e] = found
 
 
+@numba.njit(cache=True, nogil=True)
+def select_stabbed(
+    queries: Boxes, at: Ints, ids: Ints32, row_c: Numbers, first: Ints, last: Ints, counts: Ints
+) -> None:  # fmt: skip
+    """Of the queries `ids[at[e]]` … that have the a of each event, keep those that have a row; how many those are."""
+    for e in range(counts.size):
+        to = at[e]
+        for k in range(at[e], at[e + 1]):
+            if has_row(queries, ids[k], row_c, first[e], last[e]):
+                ids[to] = ids[k]
+                to += 1
+        counts[e] = to - at[e]
+
+
 # -- join first: a packed R-tree of the rectangles ----------------------------------------------------
 
 
@@ -87,11 +101,11 @@ def select_first(
 class Packed:
     """Rectangles in slabs of c, within each by a; LEAF neighbours are a node, LEAF nodes one of the next level.
 
-    Nodes of level l are at `at[l]` … `at[l + 1]`; `order[q]` is where the rectangle was."""
+    Nodes of level l are at `levels[l]` … `levels[l + 1]`; `order[q]` is where the rectangle was."""
 
     boxes: Boxes
     nodes: Boxes
-    at: Ints
+    levels: Ints
     order: Ints
 
     @staticmethod
@@ -119,43 +133,46 @@ def _spans(boxes: Boxes) -> Boxes:
 
 @numba.njit(cache=True, nogil=True)
 def join_first(
-    queries: Boxes, nodes: Boxes, at: Ints, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers, marks: Marks
+    queries: Boxes, nodes: Boxes, levels: Ints, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers, marks: Marks,
+    at: Ints, ids: Ints32,
 ) -> None:  # fmt: skip
-    """Join, then find the rectangles that hold each pair (SJ-JoinFirst-E)."""
-    stack = np.empty(LEAF * at.size, np.int64)
+    """Join, then find the rectangles that hold each pair (SJ-JoinFirst-E); they are listed from `at[e]` on."""
+    stack = np.empty(LEAF * levels.size, np.int64)
     for e in range(event_a.size):
-        a, found = event_a[e], 0
+        a, to = event_a[e], at[e]
         for row in range(first[e], last[e]):
-            found += mark_holding(queries, nodes, at, row_c[row], a, e, marks, stack)
-        marks.counts[e] = found
+            to = list_holding(queries, nodes, levels, row_c[row], a, e, marks.event, stack, to, ids)
+        marks.counts[e] = to - at[e]
 
 
 @numba.njit(cache=True, nogil=True)
-def mark_holding(
-    queries: Boxes, nodes: Boxes, at: Ints, c: Any, a: Any, event: int, marks: Marks, stack: Ints
+def list_holding(
+    queries: Boxes, nodes: Boxes, levels: Ints, c: Any, a: Any, event: int, marked: Ints32, stack: Ints, to: int,
+    ids: Ints32,
 ) -> int:  # fmt: skip
-    """Mark the rectangles that hold the point; how many were not marked yet."""
-    found, top, level = 0, 1, at.size - 2
-    stack[0] = at[level]
+    """List the rectangles that hold the point and are not marked with the event yet; where the list ends then."""
+    top, level = 1, levels.size - 2
+    stack[0] = levels[level]
     while top:
         top -= 1
         node = stack[top]
         if not holds(nodes, node, c, a):
             continue
         level = 0
-        while node >= at[level + 1]:
+        while node >= levels[level + 1]:
             level += 1
-        start = (node - at[level]) * LEAF
+        start = (node - levels[level]) * LEAF
         if level:
-            for child in range(at[level - 1] + start, min(at[level - 1] + start + LEAF, at[level])):
+            for child in range(levels[level - 1] + start, min(levels[level - 1] + start + LEAF, levels[level])):
                 stack[top] = child
                 top += 1
             continue
         for q in range(start, min(start + LEAF, queries.a_lo.size)):
-            if marks.event[q] != event and holds(queries, q, c, a):
-                marks.event[q] = event
-                found += 1
-    return found
+            if marked[q] != event and holds(queries, q, c, a):
+                marked[q] = event
+                ids[to] = q
+                to += 1
+    return to
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
