@@ -38,7 +38,6 @@ def test_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any("peer" in name or "ratio" in name for name in names)
 
 
-@pytest.mark.skipif(not joins_intervals.is_peer_there(), reason="superintervals is not installed")
 def test_beside_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joins_intervals, "REPEATS", 1)
     names = {figure.name for figure in compare("clustered_40th", 5_000, lambda _: None)}

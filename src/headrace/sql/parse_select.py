@@ -153,7 +153,7 @@ class SelectParser(ExpressionParser):
         on = self._condition() if has_on else None
         if self._is_join():
             raise self.error("a standing query joins two relations", value=self.token.text,
-                             hint="join two, and the third with a query over a table of the answers")
+                             hint="add a query for each pair")
         self._refuse_clause()
         return Joined(source, source_at, alias, on)
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.changes import ABSENT, SCATTERED, Changes, Journal
-from headrace.families.joins.crowds import Crowds
+from headrace.families.joins.hot_members import HotMembers
 from headrace.families.joins.partition import Partition
 from headrace.families.joins.roll import ROOM, Roll, widened
 
@@ -66,7 +66,7 @@ class Hotspots:
         self.moves = Moves()
         self._roll = Roll(kind)
         self._partition = Partition(self._roll, epsilon)
-        self._crowds = Crowds(self._roll)
+        self._hot = HotMembers(self._roll)
         self._place: Ints = np.full(ROOM, SCATTERED)
         self._journal = Journal(self._roll)
 
@@ -84,7 +84,7 @@ class Hotspots:
     @property
     def groups(self) -> int:
         """How many groups, hot and scattered."""
-        return len(self._crowds) + len(self._partition)
+        return len(self._hot) + len(self._partition)
 
     @property
     def rebuilds(self) -> int:
@@ -97,7 +97,7 @@ class Hotspots:
         slot = self._roll.add(query_id, lo, hi)
         self._make_room()
         self._journal.touch(slot, ABSENT)
-        self._place[slot] = self._crowds.admit(slot)
+        self._place[slot] = self._hot.admit(slot)
         if self._place[slot] == SCATTERED:
             self._partition.add(slot)
         self.moves.updates += 1
@@ -108,7 +108,7 @@ class Hotspots:
         slots = self._roll.add_many(ids, lo, hi)
         self._make_room()
         self._journal.touch_many(slots, ABSENT)
-        self._place[slots] = self._crowds.admit_many(slots)
+        self._place[slots] = self._hot.admit_many(slots)
         self._partition.add_many(slots[self._place[slots] == SCATTERED])
         self.moves.updates += slots.size
         self._settle()
@@ -119,7 +119,7 @@ class Hotspots:
         if place == SCATTERED:
             self._partition.remove(slot)
         else:
-            self._crowds.dismiss(place, slot)
+            self._hot.dismiss(place, slot)
         self._journal.leave(slot, place)
         self._roll.remove(query_id)
         self.moves.updates += 1
@@ -134,11 +134,11 @@ class Hotspots:
         return place if place != SCATTERED else -1 - self._partition.group_of(slot)
 
     def hot_groups(self) -> Iterator[HotGroup]:
-        return map(self.hot_group, self._crowds.numbers())
+        return map(self.hot_group, self._hot.numbers())
 
     def hot_group(self, number: int) -> HotGroup:
-        slots = self._crowds.members(number)
-        common_lo, common_hi = self._crowds.common(number)
+        slots = self._hot.members(number)
+        common_lo, common_hi = self._hot.common(number)
         return HotGroup(number, common_lo, common_hi, *self._intervals(slots))
 
     def scattered(self) -> Scattered:
@@ -146,28 +146,28 @@ class Hotspots:
 
     def take_changes(self) -> Changes:
         """What has changed since this was last called; at first, since nothing was there."""
-        return self._journal.take(self._place, set(self._crowds.numbers()))
+        return self._journal.take(self._place, set(self._hot.numbers()))
 
     # -- hot and scattered --------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Hot groups that are too small first: their members may make scattered groups large enough."""
         n = len(self)
-        for number in self._crowds.smaller_than(self.alpha / 2 * n):
+        for number in self._hot.smaller_than(self.alpha / 2 * n):
             self._demote(number)
         while large := self._partition.with_at_least(self.alpha * n):  # those that are left may be grouped anew
             for slots in self._partition.take(large):
                 self._promote(slots)
 
     def _demote(self, number: int) -> None:
-        slots = self._crowds.members(number)
-        self._crowds.close(number)
+        slots = self._hot.members(number)
+        self._hot.close(number)
         self._move(slots, number, SCATTERED)
         self._partition.add_many(slots)
         self.moves.demoted += slots.size
 
     def _promote(self, slots: Ints) -> None:
-        self._move(slots, SCATTERED, self._crowds.open(slots))
+        self._move(slots, SCATTERED, self._hot.open(slots))
         self.moves.promoted += slots.size
 
     def _move(self, slots: Ints, was: int, to: int) -> None:

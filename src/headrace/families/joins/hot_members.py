@@ -21,10 +21,10 @@ class Commons(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def seat_for(commons: Commons, crowds: int, lo: Any, hi: Any) -> int:
+def seat_for(commons: Commons, groups: int, lo: Any, hi: Any) -> int:
     """Of the groups that an interval overlaps the one with the most members, made one larger; -1 if there is none."""
     seat, most = -1, 0
-    for c in range(crowds):
+    for c in range(groups):
         if commons.lo[c] <= hi and commons.hi[c] >= lo and commons.size[c] > most:
             seat, most = c, commons.size[c]
     if seat >= 0:
@@ -34,15 +34,15 @@ def seat_for(commons: Commons, crowds: int, lo: Any, hi: Any) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def seats_for(commons: Commons, crowds: int, slots: Ints, lo: Numbers, hi: Numbers) -> Ints:
+def seats_for(commons: Commons, groups: int, slots: Ints, lo: Numbers, hi: Numbers) -> Ints:
     """One after the other; `lo` and `hi` are by slot."""
     seats = np.empty(slots.size, np.int64)
     for i in range(slots.size):
-        seats[i] = seat_for(commons, crowds, lo[slots[i]], hi[slots[i]])
+        seats[i] = seat_for(commons, groups, lo[slots[i]], hi[slots[i]])
     return seats
 
 
-class Crowds:
+class HotMembers:
     """Hot groups by number; numbers rise.  A group sits on a seat, so that all are looked at in one loop."""
 
     def __init__(self, roll: Roll) -> None:
