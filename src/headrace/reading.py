@@ -10,13 +10,11 @@ import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
-from headrace.runtime.answers import ARROW, ARROW_TIME, AnswerLog, column_names
+from headrace.evaluation.arrow import ARROW_TIME, arrow_type
+from headrace.runtime.answers import AnswerLog, column_names
 from headrace.sql.query import Query
-from headrace.values import Type
 
 _SEQ_BITS = 32  # a seq is round << 32 | position in the round: it only grows, and never changes
-
-_ARROW = {**ARROW, "void": pa.null(), "window": pa.struct([("start", ARROW_TIME), ("end", ARROW_TIME)])}
 
 
 class Answer(dict[str, object]):
@@ -40,20 +38,6 @@ class QueryInfo:
     reason: str
     sql: str
     answers: int
-
-
-def arrow_type(kind: Type) -> pa.DataType:
-    if kind.name == "decimal":
-        return pa.decimal128(kind.precision, kind.scale)
-    if kind.name.startswith("array<"):
-        return pa.list_(arrow_type(_atomic(kind.name[6:-1])))
-    return _ARROW.get(kind.name, pa.string())
-
-
-def _atomic(text: str) -> Type:
-    """The type that is written so: an element of an array."""
-    name, _, numbers = text.partition("(")
-    return Type(name, *map(int, numbers.rstrip(")").split(","))) if numbers else Type(name)
 
 
 def empty_answer(query: Query) -> pa.Table:

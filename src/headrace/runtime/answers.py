@@ -27,17 +27,12 @@ from numpy.typing import NDArray
 
 from headrace.disk import Disk
 from headrace.errors import HomeError
+from headrace.evaluation.arrow import ARROW_TIME
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.query import Query
 from headrace.sql.tree import Bound
 
 MAGIC = b"HRANSWER"
-ARROW_TIME = pa.timestamp("us", tz="UTC")
-ARROW: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
-    "date": pa.date32(), "timestamp": ARROW_TIME, "timestamp_ntz": pa.timestamp("us"),
-}  # fmt: skip
 WINDOW_COLUMNS = ("window_start", "window_end")
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headrace.evaluation.vectors import FinishError
 from headrace.families.windows.measures import ROWS, Measure, arrange, finish_aggregate, measures_for, refusal
 from headrace.families.windows.ring import Ring, Windows
-from headrace.families.windows.vectors import FinishError
 from headrace.sql.emit import emit
 from headrace.sql.functions import AGGREGATES
 from headrace.sql.tree import Aggregate, Call, Column, Expr, Literal

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.evaluation.arrow import ARROW_TIME
+from headrace.evaluation.finish import Finish, FinishError, compile_finish
 from headrace.families.windows.feed import Floats, KeySpace
-from headrace.families.windows.finish import Finish, FinishError, compile_finish
 from headrace.families.windows.measures import (
     Arrangement,
     Column,
@@ -28,7 +29,7 @@ from headrace.families.windows.measures import (
 )
 from headrace.families.windows.plan import Program
 from headrace.families.windows.seats import Closed
-from headrace.runtime.answers import ARROW_TIME, Block
+from headrace.runtime.answers import Block
 from headrace.sql.tree import Aggregate, Bound, Expr, Key, walk
 
 Ints = NDArray[np.int64]

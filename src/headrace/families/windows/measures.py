@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.evaluation.arrow import ARROW
+from headrace.evaluation.vectors import FinishError, Vector, to_arrow
 from headrace.families.windows.ring import Layout
 from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N, Floats, Ints
 from headrace.families.windows.sketches.kinds import KINDS, is_sketched, sketch_of, sketch_refusal
-from headrace.families.windows.vectors import FinishError, Vector, to_arrow
-from headrace.runtime.answers import ARROW
 from headrace.sql.tree import Aggregate, Call, Expr, Literal, remember_hash
 from headrace.values import DOUBLE, Type
 

@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from headrace.evaluation.finish import supports
 from headrace.families.windows.cells import Edges, cell
-from headrace.families.windows.finish import supports
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
 from headrace.sql.bands import Band, split
 from headrace.sql.functions import may_raise
@@ -89,7 +89,7 @@ def share(query: Query, relation: Relation) -> Share | Refusal:
         return Refusal("it is over a table")
     reason = next((r for a in query.aggregates if (r := refusal(a))), None)
     if reason is None:
-        reason = next((r for e in _finished(query) if (r := supports(e))), None)
+        reason = next((f"{r} over aggregates" for e in _finished(query) if (r := supports(e))), None)
     if reason is not None:
         return Refusal(reason)
     slot = Slot(query.where, tuple(guard(k, query.where) for k in query.keys))

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.errors import HeadraceError
-from headrace.runtime.answers import ARROW
+from headrace.evaluation.arrow import ARROW
 from headrace.values import Type
 
 Mask = NDArray[np.bool_]

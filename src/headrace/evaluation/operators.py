@@ -1,4 +1,4 @@
-"""Operators and functions over aggregates, with the semantics of Spark 4 in ANSI mode.
+"""Operators and functions, with the semantics of Spark 4 in ANSI mode.
 
 Every function here is strict: it is given operands of one type and where any of them is null, and says what the
 values are elsewhere.  What decides whether an operand is evaluated at all (CASE, AND, …) is in `finish.py`.
@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from headrace.families.windows.vectors import BITS, FinishError, Mask, Values, Vector
+from headrace.evaluation.vectors import BITS, FinishError, Mask, Values, Vector
 from headrace.values import Type
 
 Strict = Callable[[Type, Mask, Values, Values], Values]

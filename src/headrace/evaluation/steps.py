@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.families.windows import operators
-from headrace.families.windows.casts import can_cast, cast
-from headrace.families.windows.exact import as_whole_comparison
-from headrace.families.windows.vectors import Mask, Values, Vector, all_null, blank, from_arrow, merge_nulls
-from headrace.runtime.answers import ARROW
-from headrace.sql.tree import Aggregate, Bound, Call, Expr, Key, Literal
+from headrace.evaluation import operators
+from headrace.evaluation.arrow import ARROW
+from headrace.evaluation.casts import can_cast, cast
+from headrace.evaluation.exact import as_whole_comparison
+from headrace.evaluation.vectors import Mask, Values, Vector, all_null, blank, from_arrow, merge_nulls
+from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Key, Literal
 from headrace.sql.types import common_type
 from headrace.values import BIGINT, BOOLEAN, DOUBLE, VOID, Type
 
@@ -59,7 +59,7 @@ Step = Callable[[Frame], Vector]
 
 
 def is_leaf(expr: Expr) -> bool:
-    return isinstance(expr, Key | Bound | Aggregate)
+    return isinstance(expr, Column | Key | Bound | Aggregate)
 
 
 # -- types: what each operand is cast to ----------------------------------------------------------------------
@@ -98,7 +98,7 @@ def refusal(expr: Expr, wanted: Type) -> str | None:
     """Why this tree, evaluated as `wanted`, might not give what Spark gives; None if it does."""
     if wanted.name not in ARROW or not _castable(expr, wanted):
         kind = expr.type if expr.type.name == "decimal" else wanted
-        return f"{'' if kind == expr.type else f'{expr.type} as '}{kind} arithmetic over aggregates"
+        return f"{'' if kind == expr.type else f'{expr.type} as '}{kind} arithmetic"
     if not isinstance(expr, Call):
         return None
     call = as_whole_comparison(expr)
@@ -115,16 +115,16 @@ def _castable(expr: Expr, to: Type) -> bool:
 
 def _call_refusal(call: Call) -> str | None:
     if call.op not in _BUILDERS:
-        return f"function {call.op} over aggregates"
+        return f"function {call.op}"
     if call.op in ("+", "-", "*", "%", "/", "try_divide") and not (call.type.is_integral or call.type.is_fractional):
-        return f"{call.type} arithmetic over aggregates"
+        return f"{call.type} arithmetic"
     if call.op in ("cast", "try_cast") and not _castable(call.args[0], call.type):
-        return f"cast from {call.args[0].type} to {call.type} over aggregates"
+        return f"cast from {call.args[0].type} to {call.type}"
     if call.op == "round":
         digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
         whole = call.type.is_integral and isinstance(digits, int) and digits >= 0
         if not (whole or (call.type == DOUBLE and isinstance(digits, int))):
-            return f"round of a {call.type} over aggregates"
+            return f"round of a {call.type}"
     return None
 
 

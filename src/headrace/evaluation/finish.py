@@ -1,6 +1,6 @@
-"""Expressions of SELECT and HAVING over finished aggregates, evaluated for all answers of a round, as Spark would.
+"""Expressions over columns, or over group keys and finished aggregates, evaluated for many rows as Spark would.
 
-`supports` refuses every tree whose value here might differ from Spark's; such queries run as plain Spark.
+`supports` refuses every tree whose value here might differ from Spark's.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.families.windows.steps import Frame, Step, compile_step, is_leaf, refusal
-from headrace.families.windows.vectors import FinishError, to_arrow
+from headrace.evaluation.steps import Frame, Step, compile_step, is_leaf, refusal
+from headrace.evaluation.vectors import FinishError, to_arrow
 from headrace.sql.tree import Call, Expr, walk
 
 __all__ = ["Finish", "FinishError", "compile_finish", "supports"]
@@ -22,10 +22,10 @@ class Finish:
     """A compiled expression; made once, run on the answers of every round."""
 
     expr: Expr
-    _step: Step | None  # None for a bare key, bound or aggregate: its array is the value
+    _step: Step | None  # None for a bare column, key, bound or aggregate: its array is the value
 
     def run(self, inputs: Mapping[Expr, pa.Array], rows: int) -> pa.Array:
-        """`inputs` has an array of `rows` values for every Key, Bound and Aggregate of the tree.
+        """`inputs` has an array of `rows` values for every leaf of the tree.
 
         Raises FinishError where Spark would raise, with the class of Spark's error as `code`.
         """

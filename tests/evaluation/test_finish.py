@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.families.windows.finish import FinishError, compile_finish, supports
+from headrace.evaluation.finish import FinishError, compile_finish, supports
 from headrace.sql.emit import emit
 from headrace.sql.functions import SCALARS
 from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Key, Literal

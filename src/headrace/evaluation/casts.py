@@ -1,12 +1,12 @@
-"""CAST, explicit and implied, between the types that expressions over aggregates may have (ANSI mode, UTC)."""
+"""CAST, explicit and implied, between the types that expressions may have (ANSI mode, UTC)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from headrace.families.windows.operators import saturate
-from headrace.families.windows.vectors import BITS, FinishError, Mask, Values, Vector, all_null
-from headrace.runtime.answers import ARROW
+from headrace.evaluation.arrow import ARROW
+from headrace.evaluation.operators import saturate
+from headrace.evaluation.vectors import BITS, FinishError, Mask, Values, Vector, all_null
 from headrace.values import Type
 
 US_PER_DAY = 86_400_000_000
