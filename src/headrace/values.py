@@ -68,7 +68,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A stream (append-only rows with an event time) or a table (upserts; latest row per key)."""
+    """A stream (append-only rows with an event time) or a table (upserts; latest row per key).
+
+    A row of a table whose column `deleted` is true takes its key out."""
 
     name: str
     source: str
@@ -76,6 +78,7 @@ class Relation:
     time: str | None = None
     late_us: int = 0
     key: tuple[str, ...] = ()
+    deleted: str | None = None
 
     @property
     def is_table(self) -> bool:

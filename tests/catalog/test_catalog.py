@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +143,25 @@ def test_a_relation_has_one_definition(catalog: Catalog) -> None:
     with pytest.raises(CatalogError) as caught:
         catalog.relation("t")
     assert code_of(caught) == "UNKNOWN_RELATION"
+
+
+def test_a_table_keeps_what_deletes(catalog: Catalog, disk: Disk) -> None:
+    fields = parse_schema("k STRING, gone BOOLEAN, away BOOLEAN")
+    table = Relation("t", "parquet:/t", fields, key=("k",), deleted="gone")
+    catalog.create(table)
+    catalog.create(table)
+    assert Catalog(disk, CONFIG).relations == {"s": RELATION, "t": table}
+    with pytest.raises(CatalogError, match="another definition") as caught:
+        catalog.create(replace(table, deleted="away"))
+    assert "key k, deleted away" in str(caught.value) and "key k, deleted gone" in str(caught.value)
+
+
+def test_a_log_from_before_there_were_deletions(catalog: Catalog, disk: Disk) -> None:
+    fields = [["k", "string", 0, 0], ["gone", "boolean", 0, 0]]
+    old = {"name": "t", "source": "parquet:/t", "time": None, "late_us": 0, "key": ["k"], "fields": fields}
+    catalog._log.append({"do": "create", "relation": old})
+    table = Relation("t", "parquet:/t", parse_schema("k STRING, gone BOOLEAN"), key=("k",))
+    assert Catalog(disk, CONFIG).relation("t") == table
 
 
 def test_a_limit_is_named(disk: Disk) -> None:

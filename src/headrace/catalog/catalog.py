@@ -91,8 +91,7 @@ class Catalog:
             if known is not None:
                 raise CatalogError(
                     f"{'table' if known.is_table else 'stream'} {known.name!r} exists with another definition",
-                    value=f"{relation.source} ({relation.ddl()})",
-                    choices=(f"{known.source} ({known.ddl()})",),
+                    value=_definition(relation), choices=(_definition(known),),
                     hint="choose another name, or use the definition it has",
                 )
             return {"do": "create", "relation": _relation_out(relation)}
@@ -218,11 +217,21 @@ class Catalog:
 def _relation_out(relation: Relation) -> dict[str, Any]:
     return {
         "name": relation.name, "source": relation.source, "time": relation.time, "late_us": relation.late_us,
-        "key": list(relation.key),
+        "key": list(relation.key), "deleted": relation.deleted,
         "fields": [[f.name, f.type.name, f.type.precision, f.type.scale] for f in relation.fields],
     }
 
 
 def _relation_in(data: dict[str, Any]) -> Relation:
     fields = tuple(Field(name, Type(kind, precision, scale)) for name, kind, precision, scale in data["fields"])
-    return Relation(data["name"], data["source"], fields, data["time"], data["late_us"], tuple(data["key"]))
+    key, deleted = tuple(data["key"]), data.get("deleted")  # older logs know of no deletions
+    return Relation(data["name"], data["source"], fields, data["time"], data["late_us"], key, deleted)
+
+
+def _definition(relation: Relation) -> str:
+    """All that two definitions may differ in; the schema last, since long texts are cut."""
+    if relation.is_table:
+        rest = f"key {', '.join(relation.key)}" + (f", deleted {relation.deleted}" if relation.deleted else "")
+    else:
+        rest = f"time {relation.time}, late {relation.late_us} microseconds"
+    return f"{relation.source}, {rest} ({relation.ddl()})"
