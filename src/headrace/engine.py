@@ -32,7 +32,7 @@ from headrace.runtime.statistics import RoundStats
 from headrace.sql.bind import bind
 from headrace.sql.duration import parse_duration_us
 from headrace.sql.query import Query
-from headrace.sql.schema import parse_schema
+from headrace.sql.schema import deleted_column, parse_schema
 from headrace.values import TIMESTAMP, Field, Relation
 
 if TYPE_CHECKING:
@@ -78,15 +78,20 @@ class Engine:
             raise CatalogError("lateness must not be negative", value=late, hint="e.g. late='10 seconds'")
         self._create(relation, source)
 
-    def create_table(self, name: str, source: str | DataFrame, *, schema: str | None = None, key: str) -> None:
-        """An upsert stream: the latest row of each key counts."""
+    def create_table(self, name: str, source: str | DataFrame, *, schema: str | None = None, key: str,
+                     deleted: str | None = None) -> None:
+        """An upsert stream: the latest row of each key counts, and where its BOOLEAN column `deleted` is true there
+        is no row of that key."""
         fields = self._fields(schema, source)
         by_name = {f.name.lower(): f.name for f in fields}
         keys = [k.strip() for k in key.split(",")]
         for k in keys:
             if k.lower() not in by_name:
                 raise CatalogError("the key is not a column", value=k, choices=[f.name for f in fields])
-        relation = Relation(name, self._source(name, source), fields, key=tuple(by_name[k.lower()] for k in keys))
+        if deleted is not None:
+            deleted = deleted_column(deleted, fields, keys)
+        relation = Relation(name, self._source(name, source), fields, key=tuple(by_name[k.lower()] for k in keys),
+                            deleted=deleted)
         self._create(relation, source)
 
     def add(self, sql: str, name: str | None = None) -> str:

@@ -100,7 +100,8 @@ def _is_united(history: Sequence[Stats]) -> bool:
 
 def _relation(relation: Relation) -> str:
     if relation.is_table:
-        return f"table {relation.name} (key {', '.join(relation.key)})"
+        gone = "" if relation.deleted is None else f", deleted by {relation.deleted}"
+        return f"table {relation.name} (key {', '.join(relation.key)}{gone})"
     return f"stream {relation.name} (event time {relation.time}, late {span(relation.late_us)})"
 
 

@@ -153,6 +153,19 @@ def test_a_bad_key(eng: headrace.Engine) -> None:
     said(found.value, "kk", "choices: k, v")
 
 
+@pytest.mark.parametrize(("deleted", "words"), [
+    ("away", ["not a column", "away", "choices: gone"]),
+    ("", ["not a column", "choices: gone"]),
+    ("v", ["must be BOOLEAN", "v int", "choices: gone"]),
+    ("K", ["must not be of the key", "got:     k", "choices: gone"]),
+])
+def test_a_bad_column_of_deletions(eng: headrace.Engine, deleted: str, words: list[str]) -> None:
+    with pytest.raises(CatalogError) as found:
+        eng.create_table("t", "parquet:data", schema="k BOOLEAN, v INT, gone BOOLEAN", key="k", deleted=deleted)
+    said(found.value, *words, "outside the key")
+    assert "t" not in eng.catalog.relations
+
+
 def test_a_setting_that_is_none() -> None:
     with pytest.raises(HeadraceError) as found:
         Config.of(ring_byte_max=1)

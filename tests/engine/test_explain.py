@@ -97,3 +97,11 @@ def test_what_the_last_round_measured(spark: SparkSession, tmp_path: Path) -> No
         took = r"this process took [1-9]\d*\.\d MB at most"
         assert re.search(rf"rings of \d+\.\d MB, pane log of \d+\.\d MB in 1 file; {took}$", measured)
     golden("explain_quarantined", re.sub(r"measured: .*", "measured: …", race.eng.explain("each")))
+
+
+def test_a_table_says_what_deletes(tmp_path: Path) -> None:
+    eng = headrace.Engine(tmp_path / "race")
+    eng.create_table("stock", "json:/data/stock", schema="symbol STRING, Gone BOOLEAN", key="symbol", deleted="gone")
+    eng.add("SELECT count(*) AS n FROM stock", name="n")
+    assert "over:     table stock (key symbol, deleted by Gone)" in eng.explain("n")
+    assert "\ntable stock (key symbol, deleted by Gone)\n" in eng.explain()

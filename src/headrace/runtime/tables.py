@@ -1,4 +1,6 @@
-"""A table: an upsert stream, latest row per key, kept as one snapshot a round."""
+"""A table: an upsert stream, latest row per key, kept as one snapshot a round.
+
+A key whose latest row is a deletion is not in the snapshot; the next ordinary row brings it back."""
 
 from __future__ import annotations
 
@@ -50,12 +52,14 @@ class TableState:
         keys = [f"`{k}`" for k in relation.key]
         rows = new.selectExpr(*keys, f"struct({', '.join(fields)}) AS row", NUMBER)
         latest = rows.groupBy(*keys).agg(expr(f"max_by(row, {NUMBER}) AS row")).select("row.*")
+        # the deletions of a round hide the old rows of their keys, and are not kept themselves
+        live = latest if relation.deleted is None else latest.where(f"NOT coalesce(`{relation.deleted}`, false)")
         if self._snapshot is None:
-            return latest
+            return live
         old = self._read(batch.frame.sparkSession, self._snapshot)
         same = " AND ".join(f"old.{k} <=> new.{k}" for k in keys)
         kept = old.alias("old").join(latest.alias("new"), expr(same), "left_anti")
-        return kept.unionByName(latest)
+        return kept.unionByName(live)
 
     def _read(self, spark: SparkSession, round_id: int) -> DataFrame:
         path = self._place.disk.root.absolute() / self._folder(round_id)

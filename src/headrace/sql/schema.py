@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.config import Config
 from headrace.errors import CatalogError, SQLError
 from headrace.sql.duration import parse_duration_us
 from headrace.sql.parse_core import Cursor
 from headrace.sql.text import tokenize
-from headrace.values import Field
+from headrace.values import BOOLEAN, Field
 
-__all__ = ["parse_duration_us", "parse_schema"]
+__all__ = ["deleted_column", "parse_duration_us", "parse_schema"]
 
 
 def parse_schema(ddl: str) -> tuple[Field, ...]:
@@ -45,3 +47,20 @@ def field_list(cursor: Cursor) -> tuple[Field, ...]:
         if not cursor.at(",") or cursor.peek(1).upper == "PRIMARY":
             return tuple(fields)
         cursor.expect(",")
+
+
+def deleted_column(name: str, fields: Sequence[Field], key: Sequence[str]) -> str:
+    """The column by which rows of a table delete their keys, as the schema spells it: a BOOLEAN outside the key."""
+    keys = {k.lower() for k in key}
+    fit = [f.name for f in fields if f.type == BOOLEAN and f.name.lower() not in keys]
+    found = next((f for f in fields if f.name.lower() == name.lower()), None)
+    if found is not None and found.name in fit:
+        return found.name
+    if found is None:
+        what, value = "the column that deletes is not a column of the table", name
+    elif found.type != BOOLEAN:
+        what, value = "the column that deletes must be BOOLEAN", f"{found.name} {found.type}"
+    else:
+        what, value = "the column that deletes must not be of the key", found.name
+    raise CatalogError(what, value=value, choices=fit,
+                       hint="name a BOOLEAN column outside the key; the schema must have one, e.g. gone BOOLEAN")

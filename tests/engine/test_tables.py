@@ -1,0 +1,137 @@
+"""Tables whose keys are deleted: a plain dict says what is left, Spark what a query answers to it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+import headrace
+from tests.streams import canonical, spark_answer, write_file
+
+DDL = "symbol STRING, shelf INT, qty INT, gone BOOLEAN"
+COLUMNS = ["symbol", "shelf", "qty", "gone"]
+TYPES = [pa.string(), pa.int32(), pa.int32(), pa.bool_()]
+QUERIES = {
+    "rows": "SELECT symbol, shelf, qty, gone FROM stock",
+    "sums": "SELECT symbol, sum(qty) AS q, count(*) AS n FROM stock GROUP BY symbol",
+    "all": "SELECT sum(qty) AS q, count(*) AS n, max(symbol) AS last FROM stock",
+    "marked": "SELECT symbol FROM stock WHERE gone",
+}
+Row = tuple[str | None, int, int | None, bool | None]
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    values = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
+    return pa.table({c: pa.array(v, t) for c, v, t in zip(COLUMNS, values, TYPES, strict=True)})
+
+
+class Stock:
+    """A table fed file by file, and the dict it should be."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.folder = spark, folder
+        self.files = 0
+        self.rows: dict[tuple[str | None, int], Row] = {}
+        self.open()
+        self.eng.add_many(QUERIES)
+
+    def open(self) -> None:
+        """Another engine on the same home, as after a restart."""
+        (self.folder / "src").mkdir(exist_ok=True)
+        self.eng = headrace.Engine(self.folder / "race", spark=self.spark)
+        self.eng.create_table("stock", f"parquet:{self.folder}/src", schema=DDL, key="symbol, shelf", deleted="GONE")
+
+    def run(self, *files: Sequence[Row]) -> None:
+        """One round of these files; every query then answers what Spark answers over the dict."""
+        for rows in files:
+            write_file(self.folder / "src", self.files, table_of(rows))
+            self.files += 1
+            for row in rows:
+                self.rows.pop(row[:2], None)
+                if not row[3]:
+                    self.rows[row[:2]] = row
+        self.eng.run()
+        for name, sql in QUERIES.items():
+            theirs = spark_answer(self.spark, sql, "stock", table_of(list(self.rows.values())), DDL)
+            ours = canonical(self.eng.results(name), theirs.column_names)
+            assert ours == canonical(theirs, theirs.column_names), name
+
+
+def drawn(chance: random.Random, count: int) -> list[Row]:
+    """Rows of a few keys, a third of them deletions; some keys have NULL in them."""
+    def one() -> Row:
+        gone = chance.choice([True, False, None])
+        return chance.choice(["a", "b", "c", None]), chance.randrange(3), chance.choice([None, 1, 2, 3, 4]), gone
+
+    return [one() for _ in range(count)]
+
+
+def test_a_table_is_a_dict(spark: SparkSession, tmp_path: Path) -> None:
+    """Several rows of a key in a file, in files of a round, and over rounds with restarts: the last one counts."""
+    stock, chance = Stock(spark, tmp_path), random.Random(11)
+    sizes: list[int] = []
+    for round_id in range(6):
+        if round_id in (2, 3):
+            stock.open()
+        stock.run(*(drawn(chance, chance.randrange(1, 9)) for _ in range(chance.randrange(1, 4))))
+        sizes.append(len(stock.rows))
+    assert any(b < a for a, b in pairwise(sizes)), "no round in which keys were lost"
+
+
+def test_the_last_row_of_a_round_wins(spark: SparkSession, tmp_path: Path) -> None:
+    stock = Stock(spark, tmp_path)
+    stock.run([("a", 1, 1, None), ("a", 1, 2, True), ("b", 1, 3, True), ("b", 1, 4, False)])
+    assert list(stock.rows) == [("b", 1)]
+    stock.run([("a", 1, 5, False), ("b", 1, 6, True)], [("a", 1, 7, True), ("b", 1, 8, None)])
+    assert list(stock.rows.values()) == [("b", 1, 8, None)]
+
+
+def test_a_table_with_nothing_left(spark: SparkSession, tmp_path: Path) -> None:
+    """Only deletions: of keys never seen, in the first round; then of all there are; a row brings its key back."""
+    stock = Stock(spark, tmp_path)
+    stock.run([("a", 1, None, True), (None, 1, None, True)])
+    assert stock.eng.results("all").to_pylist() == [{"q": None, "n": 0, "last": None}]
+    stock.run([("a", 1, 1, False), ("b", 1, 2, None), (None, 2, 3, False)])
+    assert stock.eng.results("all").to_pylist() == [{"q": 6, "n": 3, "last": "b"}]
+    stock.run([("b", 1, None, True), ("a", 1, None, True), (None, 2, 9, True), ("z", 1, None, True)])
+    assert stock.eng.results("all").to_pylist() == [{"q": None, "n": 0, "last": None}]
+    assert stock.eng.results("rows").num_rows == stock.eng.results("sums").num_rows == 0
+    stock.open()
+    stock.run([("c", 1, None, True)])
+    assert not stock.rows
+    stock.run([("b", 1, 7, False)])
+    assert stock.eng.results("rows").to_pylist() == [{"symbol": "b", "shelf": 1, "qty": 7, "gone": False}]
+
+
+def test_a_deletion_needs_only_its_key(spark: SparkSession, tmp_path: Path) -> None:
+    """As lines of JSON; a line that does not fit the schema deletes nothing."""
+    source = tmp_path / "src"
+    source.mkdir()
+    eng = headrace.Engine(tmp_path / "race", spark=spark)
+    eng.create_table("stock", f"json:{source}", schema=DDL, key="symbol", deleted="gone")
+    eng.add("SELECT symbol, qty, gone FROM stock", name="rows")
+
+    def put(name: str, *lines: dict[str, Any]) -> None:
+        (source / name).write_text("\n".join(json.dumps(line) for line in lines))
+        eng.run()
+
+    put("a.json", *({"symbol": s, "qty": 1} for s in "abc"))
+    put("b.json", {"symbol": "a", "gone": True}, {"symbol": "b", "gone": "perhaps"}, {"symbol": "c", "gone": False})
+    assert canonical(eng.results("rows"), ["symbol", "qty", "gone"]) == [("b", 1, None), ("c", None, False)]
+    assert [s.bad for s in eng.statistics()] == [0, 1]
+
+
+def test_without_it_the_column_is_like_others(spark: SparkSession, tmp_path: Path) -> None:
+    write_file(tmp_path / "src", 0, table_of([("a", 1, 1, False), ("a", 1, 2, True)]))
+    eng = headrace.Engine(tmp_path / "race", spark=spark)
+    eng.create_table("stock", f"parquet:{tmp_path}/src", schema=DDL, key="symbol, shelf")
+    eng.add(QUERIES["rows"], name="rows")
+    eng.run()
+    assert canonical(eng.results("rows"), COLUMNS) == [("a", 1, 2, True)]
