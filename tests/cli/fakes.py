@@ -52,8 +52,8 @@ class FakeEngine:
     def create_stream(self, name: str, source: str, *, schema: str, time: str, late: str = "0 seconds") -> None:
         self.calls.append(("create_stream", name, source, schema, time, late))
 
-    def create_table(self, name: str, source: str, *, schema: str, key: str) -> None:
-        self.calls.append(("create_table", name, source, schema, key))
+    def create_table(self, name: str, source: str, *, schema: str, key: str, deleted: str | None = None) -> None:
+        self.calls.append(("create_table", name, source, schema, key, deleted))
 
     def add(self, sql: str, name: str | None = None) -> str:
         if self.failure is not None:

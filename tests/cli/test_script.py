@@ -103,3 +103,11 @@ def test_same_sql_sees_through_layout_only() -> None:
     assert same_sql("SELECT a -- note\nFROM t", "SELECT a FROM t")
     assert not same_sql("SELECT 'a  b' FROM t", "SELECT 'a b' FROM t")
     assert not same_sql("SELECT a FROM t", "SELECT b FROM t")
+
+
+def test_a_table_of_a_file(run: Callable[[str], Result], engine: FakeEngine) -> None:
+    table = "CREATE TABLE stock (symbol STRING, gone BOOLEAN, PRIMARY KEY (symbol)) USING json OPTIONS (path 'x'{});"
+    query = "CREATE QUERY n AS SELECT count(*) AS n FROM stock;"
+    assert run(table.format(", deleted 'gone'") + table.format("").replace("stock", "shelf") + query).exit_code == 0
+    assert [(c[1], c[2], *c[4:]) for c in asked(engine, "create_table")] == [
+        ("stock", "json:x", "symbol", "gone"), ("shelf", "json:x", "symbol", None)]

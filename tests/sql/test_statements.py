@@ -20,6 +20,7 @@ from headrace.sql.statements import (
 )
 
 COLUMNS = "symbol STRING, ts TIMESTAMP"
+DELETIONS = "k BOOLEAN, n INT, gone BOOLEAN, PRIMARY KEY (k)"
 
 
 def parse(text: str) -> tuple[Statement, ...]:
@@ -75,7 +76,16 @@ def test_sources(using: str, source: str) -> None:
 def test_tables(text: str) -> None:
     (table,) = parse(text)
     assert isinstance(table, CreateTable)
-    assert (table.name, table.source, table.key) == ("stock", "parquet:x", "symbol, n")
+    assert (table.name, table.source, table.key, table.deleted) == ("stock", "parquet:x", "symbol, n", None)
+
+
+@pytest.mark.parametrize("option", ["deleted 'gone'", "DELETED = 'Gone'", "'deleted' 'gone'"])
+def test_a_table_with_deletions(option: str) -> None:
+    (table,) = parse("CREATE TABLE stock (symbol STRING, gone BOOLEAN, PRIMARY KEY (symbol)) "
+                     f"USING parquet OPTIONS (path 'x', {option}, maxFilesPerTrigger '1')")
+    assert isinstance(table, CreateTable)
+    assert (table.source, table.key) == ("parquet:x?maxFilesPerTrigger=1", "symbol")
+    assert table.deleted is not None and table.deleted.lower() == "gone"
 
 
 def test_nothing_is_an_empty_script() -> None:
@@ -118,6 +128,10 @@ def test_a_script_may_be_long() -> None:
         (f"CREATE STREAM IF NOT EXISTS t ({COLUMNS}) USING parquet", "expected ("),
         (f"CREATE TABLE t ({COLUMNS}) USING 'parquet:x'", "needs a key"),
         (f"CREATE TABLE t ({COLUMNS}, PRIMARY KEY (x)) USING 'parquet:x'", "not a column"),
+        (f"CREATE TABLE t ({DELETIONS}) USING 'parquet:x' OPTIONS (deleted 'x')", "choices: gone"),
+        (f"CREATE TABLE t ({DELETIONS}) USING 'parquet:x' OPTIONS (deleted 'n')", "must be BOOLEAN"),
+        (f"CREATE TABLE t ({DELETIONS}) USING 'parquet:x' OPTIONS (deleted 'K')", "must not be of the key"),
+        (f"CREATE TABLE t ({DELETIONS}) USING 'parquet:x' OPTIONS (deleted gone)", "in quotes"),
         ("SELECT 'open", "not closed"),
         ("CREATE QUERY `` AS SELECT 1 FROM t", "1 to 200"),
     ],

@@ -22,6 +22,7 @@ HISTORY_LINES = 2_000
 QUIT = ("\\q", "exit", "quit", "exit;", "quit;")
 HELP = """\
 CREATE STREAM name (column TYPE, …) USING parquet OPTIONS (path '…', time 'column', late '10 seconds');
+CREATE TABLE name (column TYPE, …, PRIMARY KEY (column)) USING parquet OPTIONS (path '…', deleted 'column');
 CREATE QUERY name AS SELECT …;     a standing query
 SELECT …;                          a query for a moment: run, shown, dropped
 EXPLAIN [name];  SHOW QUERIES;  DROP QUERY name;

@@ -44,8 +44,8 @@ class Script:
         match statement:
             case kinds.CreateStream(name=name, source=source, schema=schema, time=time, late=late):
                 self.engine.create_stream(name, source, schema=schema, time=time, late=late)
-            case kinds.CreateTable(name=name, source=source, schema=schema, key=key):
-                self.engine.create_table(name, source, schema=schema, key=key)
+            case kinds.CreateTable(name=name, source=source, schema=schema, key=key, deleted=deleted):
+                self.engine.create_table(name, source, schema=schema, key=key, deleted=deleted)
             case kinds.DropQuery(name=name):
                 self.engine.drop(name)
             case kinds.Select(sql=sql):

@@ -2,7 +2,8 @@
 
     CREATE STREAM trades (symbol STRING, price DOUBLE, ts TIMESTAMP)
         USING parquet OPTIONS (path 'data/trades', time 'ts', late '10 seconds', maxFilesPerTrigger '1');
-    CREATE TABLE stock (symbol STRING, level INT, PRIMARY KEY (symbol)) USING 'kafka://localhost:9092/stock';
+    CREATE TABLE stock (symbol STRING, level INT, gone BOOLEAN, PRIMARY KEY (symbol))
+        USING 'kafka://localhost:9092/stock' OPTIONS (deleted 'gone');
     CREATE QUERY hourly AS SELECT …;
     DROP QUERY hourly;  EXPLAIN [name];  SHOW QUERIES;  SELECT …;
 
@@ -20,7 +21,7 @@ from headrace.errors import HeadraceError, near
 from headrace.sql.duration import parse_duration_us
 from headrace.sql.parse_core import Cursor
 from headrace.sql.parse_select import SelectParser
-from headrace.sql.schema import field_list
+from headrace.sql.schema import deleted_column, field_list
 from headrace.sql.text import Token, tokenize
 from headrace.values import Field, Relation
 
@@ -41,12 +42,13 @@ class CreateStream:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """`key` is one column, or several with commas."""
+    """`key` is one column, or several with commas; `deleted` the column that takes a key out."""
 
     name: str
     source: str
     schema: str
     key: str
+    deleted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,11 @@ class _StatementParser(Cursor):
         schema = Relation(name, "", fields).ddl()
         if is_table:
             keys = keys or tuple(k for k in [options.pop("key", "")] if k)
-            return CreateTable(name, self._source(kind, options), schema, self._key(keys, fields, begin))
+            deleted = options.pop("deleted", None)
+            key = self._key(keys, fields, begin)
+            if deleted is not None:
+                self._check_deleted(deleted, fields, keys, begin)
+            return CreateTable(name, self._source(kind, options), schema, key, deleted)
         if keys:
             raise self.error("a stream has no PRIMARY KEY", begin, value=", ".join(keys), hint="use CREATE TABLE")
         time, late = options.pop("time", ""), options.pop("late", "0 seconds")
@@ -193,6 +199,12 @@ class _StatementParser(Cursor):
             if key.lower() not in [name.lower() for name in names] or "," in key:
                 raise self.error("the key is not a column of the table", begin, value=key, choices=near(key, names))
         return ", ".join(keys)
+
+    def _check_deleted(self, deleted: str, fields: tuple[Field, ...], keys: tuple[str, ...], begin: Token) -> None:
+        try:
+            deleted_column(deleted, fields, keys)
+        except HeadraceError as error:
+            raise self.error(error.what, begin, value=error.value, choices=error.choices, hint=error.hint) from None
 
     def _check_time(self, time: str, late: str, fields: tuple[Field, ...], begin: Token) -> None:
         moments = tuple(f.name for f in fields if f.type.name == "timestamp")
@@ -227,7 +239,7 @@ class _StatementParser(Cursor):
         name = self.name("the name of an option")
         while self.take("."):
             name += "." + self.part()
-        return name.lower() if name.lower() in ("path", "time", "late", "key") else name
+        return name.lower() if name.lower() in ("path", "time", "late", "key", "deleted") else name
 
     def _option_value(self) -> str:
         token = self.next()
