@@ -37,6 +37,8 @@ class Config:
     distinct_values_max: int = 100_000
     sketch_values_max: int = 1_000_000
     sketch_bytes_max: int = 1 << 30
+    # joins
+    join_rows_max: int = 10_000_000
     # plain Spark beside the shared queries
     plain_rows_max: int = 50_000_000
     # Spark

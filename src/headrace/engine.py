@@ -13,6 +13,7 @@ processes may ask while one runs the home.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.bills import StreamCost
+    from headrace.families.joins.expand import JoinLog, JoinReader
+    from headrace.families.joins.state import Joints
     from headrace.runtime.rounds import Pipeline
 
 POLL_S = 0.2
@@ -58,6 +61,8 @@ class Engine:
         self._pipelines: dict[str, Pipeline] = {}
         self._logs: dict[str, tuple[Ledger, AnswerLog]] = {}
         self._supervisor: threading.Thread | None = None
+        self._joints: Joints | None = None
+        self._reader: JoinReader | None = None
         self._stopping = threading.Event()
         self._failure: HeadraceError | None = None
 
@@ -203,6 +208,8 @@ class Engine:
     def results(self, query: str) -> pa.Table:
         """All committed answers of a query, with the columns of its SELECT (+ window_start, window_end)."""
         registered = self._registered(query)
+        if registered.query.joined is not None:
+            return self._join_log(registered).read_all()
         log = self._answers(registered.query.source)
         tables = [table for _, table in log.read_all(registered.id, registered.query)]
         if self._replaces(registered):
@@ -218,7 +225,11 @@ class Engine:
         def goes_on() -> bool:
             return self.is_running if follow is None else follow
 
-        return watch_answers(registered, lambda: self._answers(registered.query.source), since, goes_on, POLL_S)
+        def log() -> AnswerLog | JoinLog:
+            is_join = registered.query.joined is not None
+            return self._join_log(registered) if is_join else self._answers(registered.query.source)
+
+        return watch_answers(registered, log, since, goes_on, POLL_S)
 
     def explain(self, query: str | None = None) -> str:
         """How one query runs, or the whole shared plan, with costs."""
@@ -264,9 +275,7 @@ class Engine:
         """The query the text means, if its window is one that can be kept."""
         query = bind(sql, self.catalog.relations, name=name, config=self.config)
         if query.joined is not None:
-            joined = f"{query.source} JOIN {query.joined}"
-            raise PlanError(f"joins are not run yet, and {name!r} is one", value=joined, code="JOIN",
-                            hint="one SELECT over one stream or table")
+            self._check_join(query)
         panes = query.window.range_us // query.window.grain_us if query.window is not None else 0
         if panes > self.config.panes_max:
             raise PlanError(
@@ -275,6 +284,16 @@ class Engine:
                 hint="a shorter range, or a slide and offset that divide it more coarsely", code="PANES",
             )
         return query
+
+    def _check_join(self, query: Query) -> None:
+        """A join that can run; one that every pair of rows passes is warned of."""
+        from headrace.families.joins.plan import share
+
+        assert query.joined is not None
+        own = share(query, self.catalog.relation(query.source), self.catalog.relation(query.joined))
+        if own.is_whole and not own.joint.meets[0]:
+            warnings.warn(f"every row of {query.source} joins every row of {query.joined} in {query.name!r}: answers "
+                          "are as many as pairs", stacklevel=4)  # fmt: skip
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source
@@ -304,11 +323,12 @@ class Engine:
 
     def _busy_relations(self) -> list[Relation]:
         """Relations with a query to answer."""
-        names = {r.query.source for r in self.catalog.queries.values() if r.quarantine is None}
+        names = {n for r in self.catalog.queries.values() if r.quarantine is None for n in r.query.relations}
         return [relation for name, relation in self.catalog.relations.items() if name in names]
 
     def _begin(self, relation: Relation, drain: bool) -> Pipeline:
         from headrace.explaining import families, family_of
+        from headrace.families.joins.state import Joints
         from headrace.runtime.rounds import Pipeline
 
         def assign(registered: Registered) -> str:
@@ -318,7 +338,8 @@ class Engine:
 
         pipeline = self._pipelines.get(relation.name)
         if pipeline is None:
-            pipeline = Pipeline(self.home, relation, self.catalog, families(), self.config, assign)
+            self._joints = self._joints or Joints(self.home.disk, self.config, self.catalog.relation, self._ledger)
+            pipeline = Pipeline(self.home, relation, self.catalog, families(self._joints), self.config, assign)
             self._pipelines[relation.name] = pipeline
         pipeline.open()
         pipeline.start(self.spark, self._frames.get(relation.name), drain)
@@ -363,11 +384,21 @@ class Engine:
 
     def _answers(self, stream: str) -> AnswerLog:
         if stream not in self._logs:
-            ledger = Ledger(self.home.disk, self.home.stream_folder(stream))
+            ledger = self._ledger(stream)
             self._logs[stream] = (ledger, AnswerLog(self.home.disk, ledger))
         ledger, log = self._logs[stream]
         ledger.refresh()
         return log
+
+    def _ledger(self, stream: str) -> Ledger:
+        return Ledger(self.home.disk, self.home.stream_folder(stream))
+
+    def _join_log(self, registered: Registered) -> JoinLog:
+        from headrace.families.joins.expand import JoinReader
+
+        if self._reader is None:
+            self._reader = JoinReader(self.home.disk.root, self.catalog.relation, self._ledger)
+        return self._reader.log(registered)
 
     def _all_logs(self) -> dict[str, tuple[Ledger, AnswerLog]]:
         for name in self.catalog.relations:

@@ -13,24 +13,28 @@ from headrace.families.windows.plan import Refusal, Seating, share
 from headrace.values import Relation
 
 if TYPE_CHECKING:
+    from headrace.families.joins.state import Joints
     from headrace.runtime.family import Family
 
-WINDOWS, PLAIN = "windows", "plain"
+WINDOWS, JOINS, PLAIN = "windows", "joins", "plain"
 Histories = Mapping[str, Sequence[Stats]]
 """By stream: what its newest committed rounds measured, oldest first."""
 _AGAIN = "to try again, drop it, mend it and add it"
 
 
-def families() -> tuple[Family, ...]:
+def families(joints: Joints) -> tuple[Family, ...]:
     """In the order they are asked; the first counts the rows of a round.  Imports Spark."""
+    from headrace.families.joins.job import JoinsFamily
     from headrace.families.plain.job import PlainFamily
     from headrace.families.windows.job import WindowsFamily
 
-    return (WindowsFamily(), PlainFamily())
+    return (WindowsFamily(), JoinsFamily(joints), PlainFamily())
 
 
 def family_of(registered: Registered, relation: Relation) -> tuple[str, str]:
     """The family that runs the query, and why no other shares it ('' when it is shared)."""
+    if registered.query.joined is not None:
+        return JOINS, ""
     asked = share(registered.query, relation)
     return (PLAIN, asked.reason) if isinstance(asked, Refusal) else (WINDOWS, "")
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
 from headrace.evaluation.arrow import ARROW_TIME, arrow_type
-from headrace.runtime.answers import AnswerLog, column_names
+from headrace.runtime.answers import column_names
 from headrace.sql.query import Query
 
 _SEQ_BITS = 32  # a seq is round << 32 | position in the round: it only grows, and never changes
+
+
+class Log(Protocol):
+    """Committed answers by round, or by turn."""
+
+    def rounds(self, after: int = -1) -> list[int]: ...
+
+    def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None: ...
 
 
 class Answer(dict[str, object]):
@@ -47,7 +56,7 @@ def empty_answer(query: Query) -> pa.Table:
 
 
 def watch_answers(
-    registered: Registered, log: Callable[[], AnswerLog], since: int | None, goes_on: Callable[[], bool], poll_s: float
+    registered: Registered, log: Callable[[], Log], since: int | None, goes_on: Callable[[], bool], poll_s: float
 ) -> Iterator[Answer]:
     """Committed answers in order, each once, from just after `since`; waits for more while `goes_on`."""
     if since is not None and (type(since) is not int or since < 0):
@@ -65,7 +74,7 @@ def watch_answers(
 
 
 def _follow(
-    registered: Registered, log: Callable[[], AnswerLog], done_round: int, done_row: int,
+    registered: Registered, log: Callable[[], Log], done_round: int, done_row: int,
     goes_on: Callable[[], bool], poll_s: float,
 ) -> Iterator[Answer]:
     while True:

@@ -66,6 +66,9 @@ class SumWork:
     def replan(self, queries: Sequence[Registered]) -> None:
         self._queries = queries
 
+    def done(self) -> None:
+        """Nothing waits for it."""
+
     def rest(self) -> None:
         pass
 

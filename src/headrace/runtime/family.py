@@ -142,6 +142,9 @@ class Work(Protocol):
         """Take from the rows what the answers need.  The round before may still be being answered: what that
         changes must not be looked at.  May raise; never leaves half an answer."""
 
+    def done(self) -> None:
+        """The round that was read is committed, or will not be."""
+
     def rest(self) -> None:
         """No round follows: when this returns, nothing of this work writes to the home."""
 

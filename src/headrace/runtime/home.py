@@ -7,6 +7,8 @@
                        /rounds       a manifest for each committed round: the truth
                        /answers      answers by round
                        /panes, /rows, /table   state of the families by round
+                       /joins        rows of joined relations by round, and whom they affect
+                       /levels       the joins' queries as workers look them up; the newest manifest names them
                        /folded       panes of old rounds, folded; the newest manifest names them
                        /dead         rows that did not fit
 """
@@ -28,7 +30,7 @@ from headrace.errors import HomeError
 
 FORMAT = 2
 MARK = "HEADRACE"
-STREAM_FOLDERS = ("rounds", "answers", "panes", "folded", "rows", "table", "dead")
+STREAM_FOLDERS = ("rounds", "answers", "panes", "folded", "rows", "table", "joins", "levels", "dead")
 
 
 class Home:

@@ -182,8 +182,12 @@ class Pipeline:
         with self._working:
             if self._stopped:
                 raise RoundError("the engine is stopping", round_id=round_id, code="STOPPING")
-            with self._noting_errors(round_id):
-                self._run_round(frame, round_id)
+            try:
+                with self._noting_errors(round_id):
+                    self._run_round(frame, round_id)
+            finally:
+                for work in self._works.values():
+                    work.done()
 
     @contextmanager
     def _noting_errors(self, round_id: int) -> Iterator[None]:
@@ -306,7 +310,7 @@ class Pipeline:
             queries = self._catalog.queries
             self._version = self._catalog.version  # after: of what is used nothing may be newer
             return {r.id: r for r in queries.values()
-                    if r.query.source == self.relation.name and r.quarantine is None}
+                    if self.relation.name in r.query.relations and r.quarantine is None}
 
     def _plan(self, live: Mapping[int, Registered]) -> None:
         by_family: dict[str, list[Registered]] = {family.name: [] for family in self._families}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
@@ -84,9 +85,17 @@ def settle_session(session: SparkSession, config: Config) -> None:
     for key, value in _SESSION.items():
         session.conf.set(key, value)
     session.conf.set("spark.sql.shuffle.partitions", str(config.shuffle_partitions))
+    _settle_workers(session)
     assert session._jvm is not None
     if session._jvm.org.apache.spark.util.Utils.classIsLoadable(_BY_FILE_SYSTEM):
         session.conf.set(CHECKPOINTS, _BY_FILE_SYSTEM)
+
+
+def _settle_workers(session: SparkSession) -> None:
+    """Workers on this machine run the Python that we run, unless somebody chose another."""
+    context = session.sparkContext
+    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+        context.pythonExec = sys.executable
 
 
 def check_java() -> None:

@@ -45,13 +45,8 @@ class TableState:
 
     def _merge(self, batch: Batch) -> DataFrame:
         relation = self._place.relation
-        fields = [f"`{f.name}`" for f in relation.fields]
-        arrival = [f"`{ARRIVAL}`"] if ARRIVAL in batch.frame.columns else []
-        good = batch.frame.where(f"({batch.kind()}) <> {BAD}")
-        new = good.selectExpr(*fields, f"struct({', '.join([*arrival, 'monotonically_increasing_id()'])}) AS {NUMBER}")
         keys = [f"`{k}`" for k in relation.key]
-        rows = new.selectExpr(*keys, f"struct({', '.join(fields)}) AS row", NUMBER)
-        latest = rows.groupBy(*keys).agg(expr(f"max_by(row, {NUMBER}) AS row")).select("row.*")
+        latest = latest_rows(batch)
         # the deletions of a round hide the old rows of their keys, and are not kept themselves
         live = latest if relation.deleted is None else latest.where(f"NOT coalesce(`{relation.deleted}`, false)")
         if self._snapshot is None:
@@ -67,3 +62,15 @@ class TableState:
 
     def _folder(self, round_id: int) -> str:
         return f"{self._place.folder}/table/{round_id:012d}"
+
+
+def latest_rows(batch: Batch) -> DataFrame:
+    """The last row of each key in a round, deletions among them."""
+    relation = batch.relation
+    fields = [f"`{f.name}`" for f in relation.fields]
+    arrival = [f"`{ARRIVAL}`"] if ARRIVAL in batch.frame.columns else []
+    good = batch.frame.where(f"({batch.kind()}) <> {BAD}")
+    new = good.selectExpr(*fields, f"struct({', '.join([*arrival, 'monotonically_increasing_id()'])}) AS {NUMBER}")
+    keys = [f"`{k}`" for k in relation.key]
+    rows = new.selectExpr(*keys, f"struct({', '.join(fields)}) AS row", NUMBER)
+    return rows.groupBy(*keys).agg(expr(f"max_by(row, {NUMBER}) AS row")).select("row.*")

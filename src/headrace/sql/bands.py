@@ -209,10 +209,12 @@ def _clipped(first: int, last: int) -> Band:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A predicate as what must all hold: bands of attributes, and the rest."""
+    """A predicate as what must all hold: bands of attributes, and the rest; `empty` are attributes of which it says
+    what no value fulfils."""
 
     bands: tuple[tuple[Expr, Band], ...]
     _parts: tuple[tuple[Expr, Expr | None], ...]  # each with the attribute whose band it is part of
+    empty: tuple[Expr, ...] = ()
 
     def band(self, attribute: Expr) -> Band:
         return next(band for own, band in self.bands if own == attribute)
@@ -241,6 +243,7 @@ def split_parts(parts: Sequence[Expr]) -> Split:
     """The same of what must all hold, for who evaluates the rest only where the bands hold."""
     truths = [_truth(part) for part in parts]
     bands: dict[Expr, Band] = {}
+    empty: list[Expr] = []
     for attribute in dict.fromkeys(t.attribute for t in truths if t is not None):
         mine = [t for t in truths if t is not None and t.attribute == attribute]
         band = ALL
@@ -249,8 +252,10 @@ def split_parts(parts: Sequence[Expr]) -> Split:
         takes_nulls = all(truth.of_null for truth in mine)
         if not takes_nulls and band != ALL and 0 < len(band.intervals) <= INTERVALS_MAX:
             bands[attribute] = band
+        if not takes_nulls and not band.intervals:
+            empty.append(attribute)
     owners = [t.attribute if t is not None and t.attribute in bands else None for t in truths]
-    return Split(tuple(bands.items()), tuple(zip(parts, owners, strict=True)))
+    return Split(tuple(bands.items()), tuple(zip(parts, owners, strict=True)), tuple(empty))
 
 
 def conjuncts(expr: Expr) -> list[Expr]:

@@ -37,6 +37,11 @@ class Query:
     joined: str | None = None
 
     @property
+    def relations(self) -> tuple[str, ...]:
+        """The streams and tables it reads."""
+        return (self.source,) if self.joined is None else (self.source, self.joined)
+
+    @property
     def aggregates(self) -> tuple[Aggregate, ...]:
         return aggregates_of(*(o.expr for o in self.outputs), self.having)
 

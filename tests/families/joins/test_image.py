@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins.image import Image
+from headrace.families.joins.image import RATIO, Image
 
 
 @settings(deadline=None, max_examples=100)
@@ -40,4 +40,4 @@ def check(image: Image, rows: dict[int, tuple[float, int]]) -> None:
         found |= {row: (b, c) for b, c, row in keys}
     sizes = [len(s) for s in image.segments]
     assert found == rows and sum(sizes) == len(rows) == len(image)
-    assert all(a >= 2 * b for a, b in pairwise(sizes))
+    assert all(a >= RATIO * b for a, b in pairwise(sizes))

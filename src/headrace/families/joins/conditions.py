@@ -23,12 +23,13 @@ Pair = tuple[Expr, Expr]
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All of it must hold.  Bands are of keys (`sql/bands.py`)."""
+    """All of it must hold.  Bands are of keys (`sql/bands.py`); of what is in `empty` no value passes."""
 
     equalities: tuple[Pair, ...] = ()
     differences: tuple[tuple[Pair, Band], ...] = ()
     ranges: tuple[tuple[tuple[Expr, Band], ...], tuple[tuple[Expr, Band], ...]] = ((), ())
     rest: tuple[Expr, ...] = ()
+    empty: tuple[Expr, ...] = ()
 
 
 def sides_of(expr: Expr) -> frozenset[int]:
@@ -44,7 +45,7 @@ def conditions_of(where: Expr | None) -> Conditions:
     split = split_parts(others)
     taken = [attribute for attribute, band in split.bands if found.take_band(attribute, band)]
     rest = split.rest(taken)
-    return found.conditions(conjuncts(rest) if rest is not None else [])
+    return found.conditions(conjuncts(rest) if rest is not None else [], split.empty)
 
 
 class _Found:
@@ -96,9 +97,12 @@ class _Found:
     def _meet(self, pair: Pair, band: Band) -> None:
         self._differences[pair] = self._differences.get(pair, ALL).intersection(band)
 
-    def conditions(self, rest: Iterable[Expr]) -> Conditions:
+    def conditions(self, rest: Iterable[Expr], empty: Iterable[Expr]) -> Conditions:
         ranges = (tuple(self._ranges[0].items()), tuple(self._ranges[1].items()))
-        return Conditions(tuple(self._equalities), tuple(self._differences.items()), ranges, tuple(rest))
+        crossed = [right for (_, right), band in self._differences.items() if not band.intervals]
+        return Conditions(
+            tuple(self._equalities), tuple(self._differences.items()), ranges, tuple(rest), (*empty, *crossed)
+        )
 
 
 def _across(part: Expr) -> Pair | None:

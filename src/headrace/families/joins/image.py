@@ -1,8 +1,8 @@
 """The rows of one relation in the order a join looks them up by: a few sorted segments.
 
 Rows come round by round, and of a table they go.  A round is a segment of its own until it is merged with those before
-it: each is at least twice as long as the next, so there are few, and a row is merged a few times in its life.  Segments
-never change; an image is a list of them.
+it: each is at least eight times as long as the next, for every segment is looked up for every event.  Segments never
+change; an image is a list of them.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.families.joins.arrays import Ints, Numbers
+
+RATIO = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,7 @@ class Segment:
         order = np.lexsort((row, c, b))
         return Segment(b[order], c[order], row[order])
 
-    def without(self, gone: Ints) -> Segment:
-        kept = ~np.isin(self.row, gone)
+    def where(self, kept: NDArray[np.bool_]) -> Segment:
         return self if kept.all() else Segment(self.b[kept], self.c[kept], self.row[kept])
 
 
@@ -49,14 +51,18 @@ class Image:
 
     def remove(self, rows: Ints) -> Image:
         """Without the rows of these numbers."""
-        return Image(_merged(segment.without(rows) for segment in self.segments))
+        return Image(_merged(s.where(~np.isin(s.row, rows)) for s in self.segments))
+
+    def without_files(self, files: Ints, bits: int) -> Image:
+        """Without rows whose number begins, above so many bits, with one of these."""
+        return Image(_merged(s.where(~np.isin(s.row >> bits, files)) for s in self.segments))
 
 
 def _merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """Longest first, each at least twice as long as the next."""
+    """Longest first, each at least RATIO times as long as the next."""
     found = sorted((s for s in segments if len(s)), key=len, reverse=True)
     while len(found) > 1:
-        short = [i for i in range(len(found) - 1) if len(found[i]) < 2 * len(found[i + 1])]
+        short = [i for i in range(len(found) - 1) if len(found[i]) < RATIO * len(found[i + 1])]
         if not short:
             break
         pair = found[short[-1] : short[-1] + 2]

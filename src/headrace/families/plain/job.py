@@ -66,6 +66,9 @@ class PlainWork:
             first = 0 if covered is None else self._log.first_round_of(registered)
             self._starts[registered.id] = _Start(covered, first)
 
+    def done(self) -> None:
+        """Nothing waits for it."""
+
     def rest(self) -> None:
         """All is written within rounds."""
 

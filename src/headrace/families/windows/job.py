@@ -131,6 +131,9 @@ class WindowsWork:
                 session.sql(declare_sql(key, new))
         self._declared = edges
 
+    def done(self) -> None:
+        """Nothing waits for it."""
+
     def rest(self) -> None:
         self._rings.rest()
 

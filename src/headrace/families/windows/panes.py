@@ -57,7 +57,8 @@ class PaneLog:
         self._writer = ThreadPoolExecutor(1, "headrace-panes")
         self.rounds: list[PaneRound] = []
         newest = ledger.newest
-        self.rounds += [self._open(0, mark) for mark in (newest.held if newest is not None else ())]
+        held = [m for m in newest.held if "/folded/" in m.path] if newest is not None else []
+        self.rounds += [self._open(0, mark) for mark in held]
         first = 0 if newest is None else max(newest.keep.get("panes", 0), newest.first_round)
         for round_id in ledger.rounds:
             marks = [m for m in ledger.read(round_id).files if "/panes/" in m.path] if round_id >= first else []

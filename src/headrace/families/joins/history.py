@@ -1,0 +1,78 @@
+"""All committed rows of a relation, with the turns in which each came and went: what readers join.
+
+A row is there for the events of a turn if it came before, and has not gone before.  So all answers of a query, or those
+of one turn, are made from one image, whatever came and went since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.families.joins.arrays import Ints
+from headrace.families.joins.attributes import Mask
+from headrace.families.joins.image import Image
+from headrace.families.joins.plan import Joint
+from headrace.families.joins.rounds import JoinRound, JoinRounds
+from headrace.families.joins.store import INDEX_BITS, Store
+from headrace.runtime.ledger import FileMark, Ledger
+
+NEVER = np.iinfo(np.int64).max
+
+
+class History:
+    """Rounds of one relation, as far as they are committed."""
+
+    def __init__(self, relation: str, ledger: Ledger, store: Store) -> None:
+        self.relation = relation
+        self._ledger = ledger
+        self._store = store
+        self._rounds = JoinRounds(ledger)
+        self._ticks: dict[int, int] = {}
+        self._gone: Ints = np.empty(0, np.int64)
+        self._gone_at: Ints = np.empty(0, np.int64)
+
+    @property
+    def rounds(self) -> Sequence[JoinRound]:
+        return self._rounds.rounds
+
+    def refresh(self) -> None:
+        self._ledger.refresh()
+        gone, gone_at = [self._gone], [self._gone_at]
+        for done in self._rounds.refresh():
+            for file in done.files:
+                self._ledger.check(FileMark(file.path, file.size, file.crc))
+                self._ticks[self._store.number(self.relation, file)] = done.tick
+            for file in done.files:
+                went = self._store.gone(self.relation, file)
+                gone.append(went)
+                gone_at.append(np.full(went.size, done.tick))
+        rows, at = np.concatenate(gone), np.concatenate(gone_at)
+        order = np.argsort(rows)
+        self._gone, self._gone_at = rows[order], at[order]
+
+    def image(self, joint: Joint, side: int) -> Image:
+        """Every row that ever came."""
+        files = [file for done in self.rounds for file in done.files]
+        return self._store.image(self.relation, files, joint, side, keep_all=True)
+
+    def ticks(self, rows: Ints) -> Ints:
+        """The turns in which rows came, or events happened."""
+        numbers, back = np.unique(rows >> INDEX_BITS, return_inverse=True)
+        return np.array([self._ticks[int(n)] for n in numbers], np.int64)[back]
+
+    def gone(self, rows: Ints) -> Ints:
+        """The turns in which rows went."""
+        found = np.full(rows.size, NEVER)
+        if self._gone.size:
+            at = np.minimum(np.searchsorted(self._gone, rows), self._gone.size - 1)
+            has = self._gone[at] == rows
+            found[has] = self._gone_at[at[has]]
+        return found
+
+    def are_there(self, rows: Ints, at: Ints, side: int) -> Mask:
+        """Whether rows are there for events of a side in some turns: those of side 0 find what was there before their
+        turn, those of side 1 what is there after it, which differs only where a relation is joined with itself."""
+        came, went = self.ticks(rows), self.gone(rows)
+        return (came < at) & (at <= went) if side == 0 else (came <= at) & (at < went)

@@ -1,0 +1,59 @@
+"""Pairs of rows that a query asks for: by box, found in the order of an image as runs of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+
+from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.band_kernels import first_above, first_at_least
+from headrace.families.joins.image import Image
+from headrace.families.joins.plan import BAND, Box
+from headrace.families.joins.select_kernels import joining, reach
+
+
+def pairs_of(
+    kind: str, boxes: Sequence[Box], side: int, image: Image, event: Ints, b: Numbers, a: Numbers
+) -> tuple[Ints, Ints]:
+    """Events and the rows of the other side they join; `event` are in order of `b`, which is by event, as is `a`."""
+    found: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for box in boxes:
+        own, other = (box[:2], box[2:]) if side == 0 else (box[2:], box[:2])
+        for segment in image.segments:
+            first, last = np.empty(event.size, np.int64), np.empty(event.size, np.int64)
+            if kind == BAND:
+                ends = np.array(box[:2] if side == 0 else (-box[1], -box[0]), b.dtype)
+                _run_bands(segment.b, b, ends[0], ends[1], first, last)
+            else:
+                joining(segment.b, b, first, last)
+                _narrow(segment.c, int(other[0]), int(other[1]), first, last)
+                last[(a < own[0]) | (a > own[1])] = 0
+            found.append(_expanded(segment.row, event, first, last))
+    return np.concatenate([e for e, _ in found]), np.concatenate([r for _, r in found])
+
+
+def _expanded(rows: Ints, event: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    counts = np.maximum(last - first, 0)
+    ends = np.cumsum(counts)
+    at = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts - first, counts)
+    return np.repeat(event, counts), rows[at]
+
+
+@numba.njit(cache=True, nogil=True)
+def _run_bands(rows: Numbers, b: Numbers, lo: float, hi: float, first: Ints, last: Ints) -> None:
+    """The rows `first` … `last` - 1 whose difference from each event is within [lo, hi]."""
+    for e in range(b.size):
+        first[e] = first_at_least(rows, b[e], lo)
+        last[e] = first_above(rows, b[e], hi, first[e])
+
+
+@numba.njit(cache=True, nogil=True)
+def _narrow(row_c: Numbers, lo: int, hi: int, first: Ints, last: Ints) -> None:
+    """Of the rows `first` … `last` - 1, in order of c, those with c within [lo, hi]."""
+    for e in range(first.size):
+        if first[e] < last[e]:
+            end = last[e]
+            first[e] = reach(row_c, first[e], end, lo, False)
+            last[e] = reach(row_c, first[e], end, hi, True)

@@ -1,0 +1,165 @@
+"""What a standing join shares.  Pure.
+
+Queries are answered together if they are of one *joint*: the same two relations, met in the same way, with ranges on
+the same attributes.
+- A *band* joint: rows meet by the difference of a number of each side, and each query has its band of differences.
+- A *select* joint: rows meet where some attributes are equal (or all of them, without any), and each query has a range
+  of an attribute of each side; one that is absent is the whole line.
+
+Whatever else a query asks for is looked at when its answers are read; a *bound* on the difference of event times tells
+how long a row may still be joined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from headrace.errors import PlanError
+from headrace.evaluation.finish import supports
+from headrace.families.joins.attributes import is_exact
+from headrace.families.joins.conditions import Conditions, Pair, conditions_of
+from headrace.sql.bands import ALL, LEAST, MOST, double_of
+from headrace.sql.query import Query
+from headrace.sql.tree import Column, Expr
+from headrace.values import Relation
+
+BAND, SELECT = "band", "select"
+BOXES_MAX = 256
+_FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """`meets`: what of each side is subtracted, or must be equal; `ranged`: of each side, what has a range."""
+
+    relations: tuple[str, str]
+    kind: str
+    meets: tuple[tuple[Expr, ...], tuple[Expr, ...]]
+    ranged: tuple[Expr | None, Expr | None] = (None, None)
+
+
+_WHOLE = ((LEAST, MOST), (-MOST, MOST), (float("-inf"), float("inf")))
+
+Box = tuple[float, float, float, float]
+"""Of a band: its ends, twice; of a select-join the range of side 0 and that of side 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A query as part of a joint: a row and a joining one of the other side are an answer if they are in one of its
+    boxes, and pass the residue.  `bound`: the least and the most by which the event time of side 1 may be later."""
+
+    joint: Joint
+    boxes: tuple[Box, ...]
+    residue: Conditions
+    bound: tuple[int, int] | None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every pair of rows that meet is in its boxes."""
+        return any(box[:2] in _WHOLE and box[2:] in _WHOLE for box in self.boxes)
+
+
+@lru_cache(maxsize=1_000_000)
+def share(query: Query, left: Relation, right: Relation) -> Share:
+    """Raises a PlanError for what cannot run."""
+    found = conditions_of(query.where)
+    _check(query, found)
+    pair = _band_pair(found, left, right) if not found.equalities else None
+    made = _select(found, (left.name, right.name)) if pair is None else _band(found, pair, (left.name, right.name))
+    joint, boxes, residue = made
+    if not boxes:
+        raise _empty(query, "the difference")
+    return Share(joint, boxes, residue, _bound(found, left, right))
+
+
+def _check(query: Query, found: Conditions) -> None:
+    if found.empty:
+        raise _empty(query, _name(found.empty[0]))
+    attributes = [e for pair in found.equalities for e in pair]
+    attributes += [e for pair, _ in found.differences for e in pair]
+    attributes += [e for side in found.ranges for e, _ in side]
+    for expr in (*attributes, *found.rest, *(o.expr for o in query.outputs)):
+        reason = supports(expr)
+        if reason is not None:
+            raise PlanError(f"the join {query.name!r} has an expression that is not evaluated on its pairs yet",
+                            value=reason, code="JOIN", hint="leave it out, and apply it to the answers")
+
+
+def _empty(query: Query, what: str) -> PlanError:
+    return PlanError(f"no row can pass {query.name!r}: its range of {what} is empty", value=query.sql,
+                     code="EMPTY_RANGE", hint="put the smaller end first: BETWEEN low AND high")
+
+
+def _name(expr: Expr) -> str:
+    return expr.name if isinstance(expr, Column) else "an expression"
+
+
+# -- bands ------------------------------------------------------------------------------------------
+
+
+def _band_pair(found: Conditions, left: Relation, right: Relation) -> Pair | None:
+    """The difference rows are looked up by: not that of the event times, if there is another."""
+    pairs = [pair for pair, _ in found.differences]
+    return next((pair for pair in pairs if not _is_time(pair, left, right)), next(iter(pairs), None))
+
+
+def _band(found: Conditions, pair: Pair, names: tuple[str, str]) -> tuple[Joint, tuple[Box, ...], Conditions]:
+    joint = Joint(names, BAND, ((pair[0],), (pair[1],)))
+    band = dict(found.differences)[pair]
+    is_double = pair[0].type.is_fractional
+    ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in band.intervals]
+    boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
+    others = tuple(d for d in found.differences if d[0] != pair)
+    return joint, boxes, Conditions((), others, found.ranges, found.rest)
+
+
+def _doubles(interval: tuple[int, int]) -> tuple[float, float]:
+    """Of keys; beyond the finite ones are the infinities, which no difference of finite numbers passes."""
+    first, last = (max(-_FINITE - 1, min(key, _FINITE + 1)) for key in interval)
+    return double_of(first), double_of(last)
+
+
+# -- select-joins -----------------------------------------------------------------------------------
+
+
+def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box, ...], Conditions]:
+    pairs = tuple(sorted(found.equalities, key=repr))
+    meets = tuple(left for left, _ in pairs), tuple(right for _, right in pairs)
+    chosen = [next(iter(side), None) for side in found.ranges]
+    bands = [ALL if c is None else c[1] for c in chosen]
+    if len(bands[0].intervals) * len(bands[1].intervals) > BOXES_MAX:
+        bands[1], chosen[1] = ALL, None
+    boxes = tuple((*a, *c) for a in bands[0].intervals for c in bands[1].intervals)
+    ranged = tuple(c and c[0] for c in chosen)
+    others = tuple(tuple(r for r in side if r != c) for side, c in zip(found.ranges, chosen, strict=True))
+    unsure = () if not pairs or (is_exact(meets[0]) and is_exact(meets[1])) else pairs
+    joint = Joint(names, SELECT, meets, (ranged[0], ranged[1]))
+    return joint, boxes, Conditions(unsure, found.differences, (others[0], others[1]), found.rest)
+
+
+# -- time -------------------------------------------------------------------------------------------
+
+
+def _is_time(pair: Pair, left: Relation, right: Relation) -> bool:
+    names = [e.name if isinstance(e, Column) else None for e in pair]
+    return left.time is not None and right.time is not None and names == [left.time, right.time]
+
+
+def _bound(found: Conditions, left: Relation, right: Relation) -> tuple[int, int] | None:
+    for pair, band in found.differences:
+        if _is_time(pair, left, right) and band.intervals:
+            return band.intervals[0][0], band.intervals[-1][1]
+    return None
+
+
+def horizon_us(bound: tuple[int, int] | None, side: int, watermark_us: int | None) -> int | None:
+    """Rows of a side older than this join nothing that is still to come on the other, whose watermark this is; None
+    when all are needed."""
+    if watermark_us is None or bound is None:
+        return None
+    limit = bound[1] if side == 0 else bound[0]
+    if abs(limit) >= MOST:
+        return None
+    return watermark_us - limit if side == 0 else watermark_us + limit

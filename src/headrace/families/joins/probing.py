@@ -1,0 +1,186 @@
+"""What a worker does with a batch of rows: keep them, and find whom they affect.  Pure but for the files it writes.
+
+A batch becomes a row file.  Seen from each joint the relation is part of, its rows are events: in order of what they
+meet by, they are looked up among the rows of the other side, and who is affected is written as *records*, prefixes of
+groups (`band_kernels.py`, `select_kernels.py`), one file for each level of queries.  What goes back to the driver are
+the names and sizes of these files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.families.joins.arrays import Ints
+from headrace.families.joins.attributes import Mask, key_marks, same
+from headrace.families.joins.image import Image
+from headrace.families.joins.plan import Joint
+from headrace.families.joins.probes import Probes, Rates, Written
+from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
+from headrace.families.joins.select_kernels import joining
+from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
+from headrace.values import Relation
+
+ODD_MAX = 100  # odd rows of a batch that are told; all are counted
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A joint seen from the side its events are on: the rows of the other side, and the levels of its queries."""
+
+    number: int
+    joint: Joint
+    side: int
+    files: tuple[RowFile, ...]
+    levels: tuple[str, ...]
+    rates: tuple[Rates | None, ...] = ()
+
+    @property
+    def other(self) -> str:
+        return self.joint.relations[1 - self.side]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go."""
+
+    root: str
+    folder: str
+    round_id: int
+    relation: Relation
+    own: tuple[RowFile, ...]
+    looks: tuple[Look, ...]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a batch has left: its row file, the files of records, odd rows, events by method."""
+
+    file: RowFile | None
+    written: list[Written] = field(default_factory=list)
+    odd: int = 0
+    odd_rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
+    """Rows have the relation's columns and their kind."""
+    file = keep_batch(rows, task, part, store)
+    return Report(None) if file is None else look_all(file, task, store)
+
+
+# -- keeping ----------------------------------------------------------------------------------------
+
+
+def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile | None:
+    """Write the batch as a row file; None if nothing has changed by it."""
+    relation = task.relation
+    rows = _changes(rows, task, store) if relation.is_table else _signed(rows, relation, COMES)
+    if not rows.num_rows:
+        return None
+    path = f"{task.folder}/{part:08d}.rows.arrow"
+    size, crc = write_table(Path(task.root) / path, rows)
+    newest = None if relation.time is None else pc.max(rows.column(relation.time).cast(pa.int64())).as_py()
+    growth = int(rows.column(SIGN).to_numpy().sum(dtype=np.int64))
+    return RowFile(path, task.round_id, part, rows.num_rows, growth, newest, size, crc)
+
+
+def _changes(rows: pa.Table, task: Task, store: Store) -> pa.Table:
+    """A table's new rows, after those they replace; a row that says what is known already changes nothing."""
+    relation = task.relation
+    old, new = _replaced(rows, task, store)
+    olds = store.rows(old) if old.size else rows.slice(0, 0)
+    is_known = _agree(olds, rows.take(new), [f.name for f in relation.fields])
+    comes = np.ones(rows.num_rows, np.bool_)
+    comes[new[is_known]] = False
+    if relation.deleted is not None:
+        comes &= ~rows.column(relation.deleted).combine_chunks().fill_null(False).to_numpy(zero_copy_only=False)
+    goes = ~is_known
+    places = [store.place(int(number)) for number in old[goes] >> INDEX_BITS]
+    was = [p[0] for p in places], [p[1] for p in places], old[goes] & ((1 << INDEX_BITS) - 1)
+    nowhere = [None] * int(comes.sum())
+    gone = _signed(olds.filter(pa.array(goes)), relation, GOES, was)
+    return pa.concat_tables([gone, _signed(rows.filter(pa.array(comes)), relation, COMES, (nowhere,) * 3)])
+
+
+def _signed(rows: pa.Table, relation: Relation, sign: int, was: Sequence[Any] = ()) -> pa.Table:
+    """Rows as they are kept; of a table's, where they were."""
+    columns = {f.name: rows.column(f.name) for f in relation.fields}
+    columns[KIND] = rows.column(KIND)
+    columns[SIGN] = pa.array(np.full(rows.num_rows, sign, np.int8))
+    for name, kind, places in zip(WAS, (pa.int64(), pa.int32(), pa.int32()), was, strict=False):
+        columns[name] = pa.array(places, kind)
+    return pa.table(columns)
+
+
+def _agree(a: pa.Table, b: pa.Table, columns: Sequence[str]) -> Mask:
+    """Where two tables have the same in these columns."""
+    found = np.ones(a.num_rows, np.bool_)
+    for name in columns:
+        found &= same(a.column(name).combine_chunks(), b.column(name).combine_chunks())
+    return found
+
+
+def _replaced(rows: pa.Table, task: Task, store: Store) -> tuple[Ints, Ints]:
+    """Rows of the table that have the key of a new one, and which new one."""
+    key = task.relation.key
+    image = store.keys(task.relation.name, key, task.own)
+    mark = key_marks(key, rows)
+    order = np.argsort(mark, kind="stable")
+    olds, news = _meeting(image, mark[order])
+    news = order[news]
+    is_same = _agree(store.rows(olds) if olds.size else rows.slice(0, 0), rows.take(news), key)
+    return olds[is_same], news[is_same]
+
+
+def _meeting(image: Image, marks: Ints) -> tuple[Ints, Ints]:
+    """Rows of an image that have one of these marks, which are in order, and the place of that."""
+    olds, news = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    first, last = np.empty(marks.size, np.int64), np.empty(marks.size, np.int64)
+    for segment in image.segments:
+        joining(segment.b, marks, first, last)
+        counts = last - first
+        ends = np.cumsum(counts)
+        at = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
+        olds.append(segment.row[at])
+        news.append(np.repeat(np.arange(marks.size), counts))
+    return np.concatenate(olds), np.concatenate(news)
+
+
+# -- looking up -------------------------------------------------------------------------------------
+
+
+def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report) -> Mask:
+    """Whom the rows of a file affect by one joint; the odd ones among them."""
+    rows = store.table(file)
+    b, a = attributes(look.joint, look.side, rows)
+    counts = rows.column(KIND).to_numpy() == OK
+    events = np.flatnonzero(counts & b.valid & a.valid)
+    if events.size:
+        events = events[np.argsort(b.values[events], kind="stable")]
+        image = store.image(look.other, look.files, look.joint, 1 - look.side)
+        probes = Probes(Path(task.root), f"{task.folder}/{file.part:08d}", look.number)
+        for number, path in enumerate(look.levels):
+            rates = look.rates[number] if look.rates else None
+            level = store.prober(path, look.joint.kind, look.side)
+            report.written += probes.probe(number, level, image, events, b.values, a.values, rates)
+    odd: Mask = counts & (b.odd | a.odd)
+    return odd
+
+
+def look_all(file: RowFile, task: Task, store: Store) -> Report:
+    """Whom the rows of a file affect by any joint."""
+    report = Report(file)
+    odd = np.zeros(file.rows, np.bool_)
+    for look in task.looks:
+        odd |= look_up(file, look, task, store, report)
+    if odd.any():
+        report.odd = int(odd.sum())
+        told = store.table(file).filter(pa.array(odd)).slice(0, ODD_MAX).select([f.name for f in task.relation.fields])
+        report.odd_rows = told.to_pylist()
+    return report

@@ -1,0 +1,90 @@
+"""What a round of a relation left for its joins, as a file of the round; and all such rounds of a relation.
+
+Rounds of relations that are joined come one after the other, whoever they are of, and each has a *tick*, the number of
+its turn.  So a pair of rows is answered by the later of them, and every reader sees the same order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headrace.families.joins.probes import Rates, Written
+from headrace.families.joins.rowfiles import RowFile
+from headrace.runtime.ledger import Ledger
+
+KIND = "joins"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A joint as a round saw it, from the side its events are on: the queries of its levels."""
+
+    kind: str
+    side: int
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRound:
+    """`version` of the catalog it was answered with; `rates` of methods by level, as they are known now."""
+
+    tick: int
+    round_id: int
+    version: int
+    files: tuple[RowFile, ...]
+    seen: tuple[Seen, ...] = ()
+    written: tuple[Written, ...] = ()
+    odd: int = 0
+    rates: Mapping[str, Rates] = field(default_factory=dict)
+
+    @property
+    def growth(self) -> int:
+        return sum(file.growth for file in self.files)
+
+    def pack(self) -> bytes:
+        return json.dumps(asdict(self), separators=(",", ":")).encode()
+
+    @staticmethod
+    def unpack(data: bytes, version: int) -> JoinRound:
+        found: dict[str, Any] = json.loads(data)
+        files = tuple(RowFile(**f) for f in found["files"])
+        seen = tuple(Seen(s["kind"], s["side"], tuple(s["levels"])) for s in found["seen"])
+        written = tuple(Written(**w) for w in found["written"])
+        return JoinRound(found["tick"], found["round_id"], version, files, seen, written, found["odd"], found["rates"])
+
+
+def round_folder(folder: str, round_id: int) -> str:
+    return f"{folder}/{KIND}/{round_id:012d}"
+
+
+def round_path(folder: str, round_id: int) -> str:
+    return f"{round_folder(folder, round_id)}/round.json"
+
+
+class JoinRounds:
+    """The committed rounds of a relation that had joins and are kept, oldest first."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self.rounds: list[JoinRound] = []
+        self._looked = -1
+
+    def refresh(self) -> Sequence[JoinRound]:
+        """Take in what was committed since; those that were new."""
+        newest = self._ledger.newest
+        first = 0 if newest is None else newest.keep.get(KIND, newest.round_id + 1)
+        while self.rounds and self.rounds[0].round_id < first:
+            del self.rounds[0]
+        new = [r for n in self._ledger.rounds if n > self._looked and n >= first and (r := self._read(n)) is not None]
+        self._looked = max(self._looked, *self._ledger.rounds[-1:], -1)
+        self.rounds += new
+        return new
+
+    def _read(self, round_id: int) -> JoinRound | None:
+        manifest = self._ledger.read(round_id)
+        path = round_path(self._ledger.folder, round_id)
+        mark = next((mark for mark in manifest.files if mark.path == path), None)
+        return None if mark is None else JoinRound.unpack(self._ledger.check(mark), manifest.catalog_version)

@@ -1,0 +1,53 @@
+"""Rows of a relation as its rounds brought them: one Arrow file for each batch that a worker was given.
+
+A file has the columns of the relation, and of each row its kind (`runtime/family.py`) and whether it comes or goes.  A
+row of a table that goes is written once more, with the place it had: round, part and index.  Files are mapped: a row
+costs nothing until somebody looks at it.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+KIND, SIGN = "_headrace_kind", "_headrace_sign"
+WAS = ("_headrace_was_round", "_headrace_was_part", "_headrace_was_index")
+COMES, GOES = 1, -1
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile:
+    """`rows` in the file; `growth`: how many more there are of the relation with it; `newest_us`: newest event time."""
+
+    path: str
+    round_id: int
+    part: int
+    rows: int
+    growth: int
+    newest_us: int | None
+    size: int
+    crc: int
+
+
+def write_table(path: Path, table: pa.Table, compression: str | None = None) -> tuple[int, int]:
+    """An Arrow file; its size and checksum.  It lasts once whoever commits it has synced it."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_file(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    data = sink.getvalue()
+    part = path.with_name(path.name + f".{os.getpid()}")
+    part.write_bytes(data)
+    part.rename(path)
+    return data.size, zlib.crc32(data)
+
+
+def map_table(path: Path) -> pa.Table:
+    """A file's table, in one chunk a column."""
+    with pa.memory_map(str(path)) as file:
+        table: pa.Table = pa.ipc.open_file(file).read_all()
+    return table.combine_chunks()

@@ -1,0 +1,124 @@
+"""The standing queries of a joint, as they come and go: a few levels, each an index that never changes.
+
+Queries that come together are a level; a level at least a quarter as large as the one above is merged into it.  So a
+query is indexed anew a few times in its life, there are few levels, and workers load only what is new.  A query that
+goes is forgotten when its level is next merged: until then its places are counted, and nobody reads them.
+
+In a level, ranges are grouped by what they have in common (`partition.py`): of a band by its differences, of a
+select-join by the range of side 1 for rows of side 0, and the other way round.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.families.joins.arrays import Ints, Ints32, Numbers
+from headrace.families.joins.partition import canonical
+from headrace.families.joins.plan import BAND, Box, Joint
+
+RATIO = 4
+GONE_MAX = 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """Ranges of queries (a query may have several) with their group for rows of each side."""
+
+    ids: Ints
+    lo: tuple[Numbers, Numbers]
+    hi: tuple[Numbers, Numbers]
+    group: tuple[Ints32, Ints32]
+
+    def __len__(self) -> int:
+        return self.ids.size
+
+    @staticmethod
+    def build(joint: Joint, ids: Ints, lo: tuple[Numbers, Numbers], hi: tuple[Numbers, Numbers]) -> Level:
+        of_side_1 = canonical(lo[1], hi[1]).group
+        of_side_0 = of_side_1 if joint.kind == BAND else canonical(lo[0], hi[0]).group
+        return Level(ids, lo, hi, (of_side_1, of_side_0))
+
+    def groups(self, side: int) -> int:
+        """How many there are for rows of a side."""
+        return int(self.group[side].max()) + 1 if self.ids.size else 0
+
+    def pack(self) -> bytes:
+        sink = io.BytesIO()
+        arrays = {"ids": self.ids, "lo0": self.lo[0], "lo1": self.lo[1], "hi0": self.hi[0], "hi1": self.hi[1],
+                  "group0": self.group[0], "group1": self.group[1]}  # fmt: skip
+        np.savez(sink, allow_pickle=False, **arrays)
+        return sink.getvalue()
+
+    @staticmethod
+    def unpack(data: bytes) -> Level:
+        with np.load(io.BytesIO(data), allow_pickle=False) as found:
+            a = {name: found[name] for name in found.files}
+        return Level(a["ids"], (a["lo0"], a["lo1"]), (a["hi0"], a["hi1"]), (a["group0"], a["group1"]))
+
+
+class Standing:
+    """The levels of a joint, largest first."""
+
+    def __init__(self, joint: Joint) -> None:
+        self.joint = joint
+        self.levels: list[Level] = []
+        self._here: set[int] = set()
+        self._gone: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._here)
+
+    def update(self, queries: Mapping[int, Sequence[Box]]) -> bool:
+        """These are the queries now; whether the levels are others than before."""
+        new = [i for i in queries if i not in self._here]
+        gone = [i for i in self._here if i not in queries]
+        if not new and not gone:
+            return False
+        before = list(self.levels)
+        self._here.difference_update(gone)
+        self._here.update(new)
+        self._gone.update(gone)
+        if new:
+            self.levels.append(_level(self.joint, {i: queries[i] for i in new}))
+        self._merge()
+        return self.levels != before
+
+    def _merge(self) -> None:
+        total = sum(len(level) for level in self.levels)
+        if self._gone and len(self._gone) > GONE_MAX * max(total, 1):
+            self._merge_from(0)
+        while len(self.levels) > 1 and len(self.levels[-1]) * RATIO >= len(self.levels[-2]):
+            self._merge_from(len(self.levels) - 2)
+
+    def _merge_from(self, first: int) -> None:
+        merged = _merged(self.joint, self.levels[first:], self._gone)
+        if first == 0:
+            self._gone.clear()
+        self.levels[first:] = [merged] if len(merged) else []
+
+
+def _level(joint: Joint, queries: Mapping[int, Sequence[Box]]) -> Level:
+    ids = np.array([i for i, boxes in queries.items() for _ in boxes], np.int64)
+    kind = np.float64 if _is_double(joint) else np.int64
+    ends = np.array([box for boxes in queries.values() for box in boxes], kind).reshape(-1, 4)
+    columns = [np.ascontiguousarray(ends[:, i]) for i in range(4)]
+    return Level.build(joint, ids, (columns[0], columns[2]), (columns[1], columns[3]))
+
+
+def _is_double(joint: Joint) -> bool:
+    return joint.kind == BAND and joint.meets[0][0].type.is_fractional
+
+
+def _merged(joint: Joint, levels: Iterable[Level], gone: set[int]) -> Level:
+    levels = list(levels)
+    ids = np.concatenate([level.ids for level in levels])
+    kept = ~np.isin(ids, np.fromiter(gone, np.int64, len(gone)))
+    lo, hi = (
+        tuple(np.concatenate([getattr(level, name)[side] for level in levels])[kept] for side in (0, 1))
+        for name in ("lo", "hi")
+    )
+    return Level.build(joint, ids[kept], (lo[0], lo[1]), (hi[0], hi[1]))

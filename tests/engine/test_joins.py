@@ -1,0 +1,141 @@
+"""Standing joins through SQL on Spark: what is answered, and taken back, adds up to Spark's own join of the rows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import headrace
+from headrace.sql.bind import bind
+from headrace.sql.emit import emit_join
+from tests.streams import EPOCH_US, write_file
+
+DDL = "k STRING, n BIGINT, a INT, b DOUBLE, gone BOOLEAN, ts TIMESTAMP"
+TYPES = {"k": pa.string(), "n": pa.int64(), "a": pa.int32(), "b": pa.float64(), "gone": pa.bool_(),
+         "ts": pa.timestamp("us", "UTC")}  # fmt: skip
+Row = dict[str, Any]
+QUERIES = {
+    "band": "SELECT r.k AS rk, s.k AS sk, s.b - r.b AS d FROM r JOIN s ON s.b - r.b BETWEEN -0.5 AND 1.5",
+    "far": "SELECT r.n AS rn, s.n AS sn FROM r JOIN s ON abs(s.b - r.b) > 3",
+    "whole": "SELECT r.n AS rn, s.n AS sn, r.k AS k FROM r JOIN s ON s.n BETWEEN r.n - 1 AND r.n + 2 WHERE r.k <> 'x'",
+    "select": "SELECT r.a + s.a AS t, r.b AS b FROM r JOIN s ON r.n = s.n WHERE r.a BETWEEN 2 AND 7 AND s.a < 6",
+    "names": "SELECT r.k AS k, r.a AS ra, s.a AS sa FROM r JOIN s ON r.k = s.k WHERE s.b > 1.0 AND r.a + s.a > 5",
+    "two": "SELECT r.n AS n, s.b AS b FROM r, s WHERE r.k = s.k AND r.n = s.n",
+    "cross": "SELECT r.a AS ra, s.a AS sa FROM r CROSS JOIN s WHERE r.a > 8 AND s.a IN (1, 3)",
+    "timed": "SELECT r.k AS k, s.ts AS ts FROM r JOIN s ON r.a = s.a AND s.ts BETWEEN r.ts - INTERVAL '20' SECONDS AND r.ts",
+}  # fmt: skip
+SELF = {
+    "near": "SELECT x.n AS xn, y.n AS yn FROM r x JOIN r y ON y.b - x.b BETWEEN 0.0 AND 1.0",
+    "same": "SELECT x.k AS k, x.a AS xa, y.a AS ya FROM r x JOIN r y ON x.k = y.k WHERE y.a > 4",
+}
+
+
+def drawn(chance: random.Random, count: int, at_s: int) -> list[Row]:
+    return [{
+        "k": chance.choice(["x", "y", "zz", "", None]), "n": chance.choice([None, *range(-2, 6)]),
+        "a": chance.choice([None, *range(10)]), "b": chance.choice([None, -0.0, 0.1, 1.5, chance.uniform(-4, 4)]),
+        "gone": chance.random() < 0.2, "ts": EPOCH_US + (at_s + chance.randrange(10)) * 1_000_000,
+    } for _ in range(count)]  # fmt: skip
+
+
+def arrow(rows: Sequence[Row]) -> pa.Table:
+    return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()})
+
+
+class Side:
+    """A stream or table fed file by file, and the rows it then has."""
+
+    def __init__(self, name: str, folder: Path, is_table: bool) -> None:
+        self.name, self.folder, self.is_table = name, folder / f"src_{name}", is_table
+        self.folder.mkdir()
+        self.files = 0
+        self.rows: dict[Any, Row] = {}
+
+    def create(self, eng: headrace.Engine) -> None:
+        source = f"parquet:{self.folder}?maxFilesPerTrigger=1"
+        if self.is_table:
+            eng.create_table(self.name, source, schema=DDL, key="k, n", deleted="gone")
+        else:
+            eng.create_stream(self.name, source, schema=DDL, time="ts", late="1 hour")
+
+    def write(self, rows: Sequence[Row]) -> None:
+        write_file(self.folder, self.files, arrow(rows))
+        for number, row in enumerate(rows):
+            key = (row["k"], row["n"]) if self.is_table else (self.files, number)
+            self.rows.pop(key, None)
+            if not (self.is_table and row["gone"]):
+                self.rows[key] = row
+        self.files += 1
+
+
+class Joined:
+    """Two sides, an engine on them, and Spark's answer for the rows there are."""
+
+    def __init__(self, spark: SparkSession, folder: Path, tables: Mapping[str, bool]) -> None:
+        self.spark, self.folder = spark, folder
+        self.sides = [Side(name, folder, is_table) for name, is_table in tables.items()]
+        self.open()
+
+    def open(self) -> None:
+        """Another engine on the same home, as after a restart."""
+        self.eng = headrace.Engine(self.folder / "race", spark=self.spark)
+        for side in self.sides:
+            side.create(self.eng)
+
+    def theirs(self, sql: str) -> Counter[tuple[Any, ...]]:
+        session = self.spark.newSession()
+        session.conf.set("spark.sql.ansi.enabled", "true")
+        query = bind(sql, self.eng.catalog.relations, name="q")
+        for side in self.sides:
+            session.createDataFrame(arrow(list(side.rows.values())), DDL).createOrReplaceTempView(side.name)
+        found = session.sql(emit_join(query, query.relations)).toArrow()
+        return Counter(tuple(row.values()) for row in found.to_pylist())
+
+    def ours(self, name: str) -> Counter[tuple[Any, ...]]:
+        net: Counter[tuple[Any, ...]] = Counter()
+        for row in self.eng.results(name).to_pylist():
+            change = row.pop("change", 1)
+            net[tuple(row.values())] += change
+        assert all(count >= 0 for count in net.values())
+        return +net
+
+    def check(self, queries: Mapping[str, str]) -> None:
+        for name, sql in queries.items():
+            assert self.ours(name) == self.theirs(sql), name
+
+
+@pytest.mark.parametrize("tables", [(False, False), (False, True), (True, True)], ids=["streams", "mixed", "tables"])
+def test_joins_are_those_of_spark(spark: SparkSession, tmp_path: Path, tables: tuple[bool, bool]) -> None:
+    chance = random.Random(7)
+    joined = Joined(spark, tmp_path, dict(zip("rs", tables, strict=True)))
+    queries = QUERIES if not any(tables) else {n: q for n, q in QUERIES.items() if n != "timed"}
+    joined.eng.add_many(queries)
+    play(joined, queries, chance)
+
+
+def test_a_relation_joined_with_itself(spark: SparkSession, tmp_path: Path) -> None:
+    for is_table in (False, True):
+        folder = tmp_path / str(is_table)
+        folder.mkdir()
+        joined = Joined(spark, folder, {"r": is_table})
+        joined.eng.add_many(SELF)
+        play(joined, SELF, random.Random(3))
+
+
+def play(joined: Joined, queries: Mapping[str, str], chance: random.Random) -> None:
+    """Rounds of both sides, in whatever order they come, with a restart."""
+    for step in range(3):
+        if step == 2:
+            joined.open()
+        for side in joined.sides:
+            for _ in range(chance.randrange(1, 3)):
+                side.write(drawn(chance, chance.choice([1, 5, 30]), step * 10))
+        joined.eng.run()
+        joined.check(queries)
