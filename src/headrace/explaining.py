@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.costing import Stats, estimate_line, forecast_of, workload
+from headrace.families.joins.plan import filter_share
 from headrace.families.plain.plan import explain_plain, how
 from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of, span
 from headrace.families.windows.plan import Refusal, Seating, share
@@ -33,9 +34,13 @@ def families(joints: Joints) -> tuple[Family, ...]:
 
 def family_of(registered: Registered, relation: Relation) -> tuple[str, str]:
     """The family that runs the query, and why no other shares it ('' when it is shared)."""
-    if registered.query.joined is not None:
+    query = registered.query
+    if query.joined is not None:
         return JOINS, ""
-    asked = share(registered.query, relation)
+    if not query.grouped and not relation.is_table:
+        filtered = filter_share(query, relation)
+        return (PLAIN, filtered) if isinstance(filtered, str) else (JOINS, "")
+    asked = share(query, relation)
     return (PLAIN, asked.reason) if isinstance(asked, Refusal) else (WINDOWS, "")
 
 

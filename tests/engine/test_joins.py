@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import headrace
 from headrace.sql.bind import bind
-from headrace.sql.emit import emit_join
+from headrace.sql.emit import emit_join, emit_query
 from tests.streams import EPOCH_US, write_file
 
 DDL = "k STRING, n BIGINT, a INT, b DOUBLE, gone BOOLEAN, ts TIMESTAMP"
@@ -92,10 +92,12 @@ class Joined:
     def theirs(self, sql: str) -> Counter[tuple[Any, ...]]:
         session = self.spark.newSession()
         session.conf.set("spark.sql.ansi.enabled", "true")
-        query = bind(sql, self.eng.catalog.relations, name="q")
+        relations = self.eng.catalog.relations
+        query = bind(sql, relations, name="q")
         for side in self.sides:
             session.createDataFrame(arrow(list(side.rows.values())), DDL).createOrReplaceTempView(side.name)
-        found = session.sql(emit_join(query, query.relations)).toArrow()
+        text = emit_join(query, query.relations) if query.joined else emit_query(query, relations[query.source], query.source)
+        found = session.sql(text).toArrow()
         return Counter(tuple(row.values()) for row in found.to_pylist())
 
     def ours(self, name: str) -> Counter[tuple[Any, ...]]:
@@ -127,6 +129,33 @@ def test_a_relation_joined_with_itself(spark: SparkSession, tmp_path: Path) -> N
         joined = Joined(spark, folder, {"r": is_table})
         joined.eng.add_many(SELF)
         play(joined, SELF, random.Random(3))
+
+
+FILTERS = {
+    "cheap": "SELECT k, b * 2 AS bb FROM r WHERE b < 1.0 AND k <> 'x'",
+    "some": "SELECT n, ts FROM r WHERE a IN (1, 3, 8)",
+    "late": "SELECT n, a FROM r WHERE n BETWEEN 0 AND 3 AND a IS NOT NULL",
+    "none": "SELECT n FROM r WHERE a > 100",
+}
+
+
+def test_filters_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows as they come, late ones too, NaN and infinities as Spark compares them."""
+    joined = Joined(spark, tmp_path, {"r": False})
+    joined.eng.add_many(FILTERS)
+    assert {info.family for info in joined.eng.queries()} == {"joins"}
+    chance = random.Random(5)
+    side = joined.sides[0]
+    for at_s in (9_000, 0, 9_100):
+        rows = drawn(chance, 40, at_s)
+        rows += [rows[0] | {"b": odd, "k": "o"} for odd in (float("nan"), float("inf"), -float("inf"))]
+        side.write(rows)
+        joined.eng.run()
+        joined.check(FILTERS)
+    seen = list(joined.eng.watch("some"))
+    resumed = list(joined.eng.watch("some", since=seen[3].seq))
+    assert [dict(a) for a in seen] == joined.eng.results("some").to_pylist()
+    assert [(a.seq, dict(a)) for a in seen[4:]] == [(a.seq, dict(a)) for a in resumed]
 
 
 def play(joined: Joined, queries: Mapping[str, str], chance: random.Random) -> None:

@@ -43,11 +43,11 @@ class Attribute(NamedTuple):
 def evaluate(expr: Expr, rows: pa.Table) -> pa.Array:
     """The expression, of each row; its columns are columns of `rows`."""
     inputs: dict[Expr, pa.Array] = {node: _column(rows, node.name) for node in walk(expr) if isinstance(node, Column)}
-    return _compiled(expr).run(inputs, rows.num_rows)
+    return compiled(expr).run(inputs, rows.num_rows)
 
 
 @lru_cache(maxsize=10_000)
-def _compiled(expr: Expr) -> Finish:
+def compiled(expr: Expr) -> Finish:
     return compile_finish(expr)
 
 

@@ -92,7 +92,8 @@ class JoinsWork:
         disk.make_folder(folder)
         own = tuple(self._joints.rows(self._name).files)
         cross = tuple(look for look in looks if look.other != self._name)
-        task = Task(str(disk.root.absolute()), folder, round.id, batch.relation, own, cross)
+        joined = bool(self._joints.joins(self._name))
+        task = Task(str(disk.root.absolute()), folder, round.id, batch.relation, own, cross, joined)
         reports = _run(_rows(batch), _taking(task))
         mine = tuple(look for look in looks if look.other == self._name)
         if mine:
@@ -105,6 +106,8 @@ class JoinsWork:
 
     def _over_limit(self, reports: Sequence[Report]) -> dict[int, str]:
         limit = self._place.config.join_rows_max
+        if not self._joints.joins(self._name):
+            return {}
         size = self._joints.rows(self._name).size + sum(r.file.growth for r in reports if r.file is not None)
         if size <= limit:
             return {}

@@ -3,6 +3,7 @@
 Queries are answered together if they are of one *joint*: the same two relations, met in the same way, with ranges on
 the same attributes.
 - A *band* joint: rows meet by the difference of a number of each side, and each query has its band of differences.
+- A *filter* is a joint of one relation: each query has its range of one attribute.
 - A *select* joint: rows meet where some attributes are equal (or all of them, without any), and each query has a range
   of an attribute of each side; one that is absent is the whole line.
 
@@ -20,11 +21,13 @@ from headrace.evaluation.finish import supports
 from headrace.families.joins.attributes import is_exact
 from headrace.families.joins.conditions import Conditions, Pair, conditions_of
 from headrace.sql.bands import ALL, LEAST, MOST, double_of
+from headrace.sql.functions import may_raise
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr
 from headrace.values import Relation
 
-BAND, SELECT = "band", "select"
+BAND, SELECT, FILTER = "band", "select", "filter"
+NOBODY = ""  # the other side of a filter
 BOXES_MAX = 256
 _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
 
@@ -72,6 +75,28 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
     if not boxes:
         raise _empty(query, "the difference")
     return Share(joint, boxes, residue, _bound(found, left, right))
+
+
+@lru_cache(maxsize=1_000_000)
+def filter_share(query: Query, relation: Relation) -> Share | str:
+    """A query over one stream, each row on its own, with a range of some attribute; or why it is none."""
+    if query.grouped or relation.is_table:
+        return "it is no filter"
+    found = conditions_of(query.where)
+    if found.empty:
+        raise _empty(query, _name(found.empty[0]))
+    if not found.ranges[0]:
+        return "it has no range of one attribute"
+    (attribute, band), *others = found.ranges[0]
+    exprs = (attribute, *(e for e, _ in others), *found.rest, *(o.expr for o in query.outputs))
+    reason = next((r for e in exprs if (r := supports(e))), None)
+    if reason is None and any(may_raise(e) for e in exprs):
+        reason = "an expression that may fail on a row"
+    if reason is not None:
+        return f"it has {reason}"
+    joint = Joint((relation.name, NOBODY), FILTER, ((), ()), (attribute, None))
+    boxes = tuple((*interval, LEAST, MOST) for interval in band.intervals)
+    return Share(joint, boxes, Conditions((), (), (tuple(others), ()), found.rest), None)
 
 
 def _check(query: Query, found: Conditions) -> None:

@@ -17,9 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.attributes import Mask
 from headrace.families.joins.band_index import BandIndex
 from headrace.families.joins.image import Image
-from headrace.families.joins.plan import BAND
+from headrace.families.joins.interval_prefixes import PrefixIndex, Records
+from headrace.families.joins.intervals import IntervalIndex
+from headrace.families.joins.plan import BAND, FILTER
 from headrace.families.joins.routing import METHODS, Lists, Methods, Router
 from headrace.families.joins.rowfiles import map_table, write_table
 from headrace.families.joins.select_index import Events, Rectangles, Rows
@@ -27,6 +30,7 @@ from headrace.families.joins.select_kernels import Nodes
 from headrace.families.joins.standing import Level
 
 DENSE_MAX = 512  # groups
+FILTERED_AT_ONCE = 1 << 16
 AT_ONCE = 1 << 23  # places of events and groups
 FIT_MIN = 512
 FIT_EVENTS = 2_048
@@ -72,6 +76,40 @@ class Bands:
         parts = _of_dense(records) if "l0" in records.column_names else _of_sparse(records)
         found = [_prefixes(groups.at[g], groups.by_right, self.index.ids, *part) for g, *part in parts]
         return _joined(found)
+
+
+class Filters:
+    """A level of filters: events are values, and `a` is what they are."""
+
+    def __init__(self, level: Level) -> None:
+        places = np.arange(len(level), dtype=np.int32)
+        self._ids, self._is_clustered = level.ids, level.groups(1) <= DENSE_MAX
+        build = PrefixIndex.build if self._is_clustered else IntervalIndex.build
+        self._index = build(places, level.lo[0], level.hi[0])
+        self._first, self._last = _united(level.lo[0], level.hi[0])
+
+    def pass_some(self, values: Numbers) -> Mask:
+        """Whether a value is within any range."""
+        at = np.searchsorted(self._first, values, "right") - 1
+        found: Mask = (at >= 0) & (values <= self._last[at])
+        return found
+
+    def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
+        for start in range(0, event.size, FILTERED_AT_ONCE):
+            chosen = event[start : start + FILTERED_AT_ONCE]
+            if isinstance(self._index, PrefixIndex):
+                yield Found(_stabbed, chosen, self._index.records(a[chosen]), {"groups": chosen.size})
+            else:
+                at, places = self._index.stab(a[chosen])
+                yield Found(_lists, chosen, Lists(at, np.diff(at), places), {"others": chosen.size})
+
+    def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
+        event = records.column("e").to_numpy().astype(np.int64)
+        if not isinstance(self._index, PrefixIndex):
+            return event, self._ids[records.column("q").to_numpy()]
+        columns = (records.column(name).to_numpy(zero_copy_only=False) for name in ("e", "n", "right", "size"))
+        at, places = self._index.expand(Records(*columns))
+        return np.repeat(event, np.diff(at)), self._ids[places]
 
 
 class Selects:
@@ -133,11 +171,9 @@ class Probes:
     def __init__(self, root: Path, stem: str, look: int) -> None:
         self._root, self._stem, self._look = root, stem, look
 
-    def probe(self, number: int, level: Bands | Selects, image: Image, event: Ints, b: Numbers, a: Numbers,
+    def probe(self, number: int, level: Prober, image: Image, event: Ints, b: Numbers, a: Numbers,
               rates: Rates | None) -> Iterator[Written]:  # fmt: skip
         """`event`: the rows that are events, in order of b."""
-        if not len(image):
-            return
         for piece, found in enumerate(level.records(image, event, b, a, rates)):
             table = found.table()
             if not table.num_rows:
@@ -147,7 +183,12 @@ class Probes:
             yield Written(path, size, crc, self._look, number, found.methods, found.rates)
 
 
-def prober(kind: str, level: Level, side: int) -> Bands | Selects:
+Prober = Bands | Selects | Filters
+
+
+def prober(kind: str, level: Level, side: int) -> Prober:
+    if kind == FILTER:
+        return Filters(level)
     return Bands(level, side) if kind == BAND else Selects(level, side)
 
 
@@ -184,6 +225,11 @@ def _lists(event: Ints, found: Lists) -> pa.Table:
     return pa.table({"e": pa.array(np.repeat(event, found.counts).astype(np.int32)), "q": pa.array(found.ids[at])})
 
 
+def _stabbed(event: Ints, found: Records) -> pa.Table:
+    values = event[found.value].astype(np.int32), found.group, found.is_right, found.size
+    return pa.table(dict(zip(("e", "n", "right", "size"), map(pa.array, values), strict=True)))
+
+
 Part = tuple[int, Ints, Ints, Ints]
 """A group or node; events, and how many of it they affect by left end and by right."""
 
@@ -208,6 +254,14 @@ def _prefixes(at: int, of_right: Any, ids: Ints, event: Ints, lefts: Ints, right
     by_right = ids[at + of_right[at + _ranges(rights)]]
     events = np.concatenate([np.repeat(event, lefts), np.repeat(event, rights)]).astype(np.int64)
     return events, np.concatenate([by_left, by_right])
+
+
+def _united(lo: Numbers, hi: Numbers) -> tuple[Numbers, Numbers]:
+    """The intervals that these make together, in order."""
+    order = np.argsort(lo)
+    reach = np.maximum.accumulate(hi[order])
+    begins = np.append(True, lo[order][1:] > reach[:-1])
+    return lo[order][begins], reach[np.append(begins[1:], True)]
 
 
 def _ranges(counts: Ints) -> Ints:

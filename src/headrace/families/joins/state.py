@@ -14,7 +14,7 @@ from hashlib import sha256
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.joins.plan import Joint, Share, horizon_us, share
+from headrace.families.joins.plan import FILTER, Joint, Share, filter_share, horizon_us, share
 from headrace.families.joins.probes import Rates
 from headrace.families.joins.probing import Look
 from headrace.families.joins.rounds import JoinRounds
@@ -82,11 +82,18 @@ class Joints:
         if known is not None:
             return known
         query = registered.query
-        assert query.joined is not None
+        if query.joined is None:
+            filtered = filter_share(query, self._relation_of(query.source))
+            assert isinstance(filtered, Share)
+            return filtered
         return share(query, self._relation_of(query.source), self._relation_of(query.joined))
 
     def queries(self, relation: str) -> Mapping[int, Share]:
         return self._queries.get(relation, {})
+
+    def joins(self, relation: str) -> Mapping[int, Share]:
+        """Without filters, which keep nothing."""
+        return {i: own for i, own in self.queries(relation).items() if own.joint.kind != FILTER}
 
     # -- rows ---------------------------------------------------------------------------------------
 
@@ -113,7 +120,7 @@ class Joints:
         """Rows older than this join nothing that is still to come."""
         limits: list[int | None] = []
         watermarks: dict[str, int | None] = {}
-        for own in self.queries(relation).values():
+        for own in self.joins(relation).values():
             for side in (0, 1):
                 if own.joint.relations[side] == relation:
                     other = own.joint.relations[1 - side]
@@ -125,7 +132,7 @@ class Joints:
 
     def unbounded(self, relation: str) -> list[int]:
         """Queries for which all rows of a relation are kept; all of its queries, if there are none."""
-        queries = self.queries(relation)
+        queries = self.joins(relation)
         found = [i for i, s in queries.items() for side in (0, 1)
                  if s.joint.relations[side] == relation and horizon_us(s.bound, side, 0) is None]  # fmt: skip
         return found or list(queries)
@@ -149,7 +156,8 @@ class Joints:
             rates = tuple(self._rates.get(path) for path in paths)
             for side in (0, 1):
                 if joint.relations[side] == relation:
-                    files = tuple(self.rows(joint.relations[1 - side]).files)
+                    other = joint.relations[1 - side]
+                    files = () if joint.kind == FILTER else tuple(self.rows(other).files)
                     found.append(Look(len(found), joint, side, files, paths, rates))
         kept = {mark.path for mark in held}
         self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}

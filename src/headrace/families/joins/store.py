@@ -19,7 +19,7 @@ from headrace.families.joins.arrays import Ints
 from headrace.families.joins.attributes import Attribute, Mask, key_marks, keys, marks, numbers
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import BAND, Joint
-from headrace.families.joins.probes import Bands, Selects, prober
+from headrace.families.joins.probes import Prober, prober
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, map_table
 from headrace.families.joins.standing import Level
 
@@ -45,7 +45,7 @@ class Store:
         self._root = root
         self._tables: OrderedDict[RowFile, pa.Table] = OrderedDict()
         self._levels: OrderedDict[str, Level] = OrderedDict()
-        self._probers: OrderedDict[tuple[str, int], Bands | Selects] = OrderedDict()
+        self._probers: OrderedDict[tuple[str, int], Prober] = OrderedDict()
         self._files: list[RowFile] = []
         self._numbers: dict[RowFile, int] = {}
         self._places: dict[tuple[str, int, int], int] = {}
@@ -59,7 +59,7 @@ class Store:
     def level(self, path: str) -> Level:
         return _opened(self._levels, path, lambda: Level.unpack((self._root / path).read_bytes()))
 
-    def prober(self, path: str, kind: str, side: int) -> Bands | Selects:
+    def prober(self, path: str, kind: str, side: int) -> Prober:
         """A level, arranged for events of one side."""
         return _opened(self._probers, (path, side), lambda: prober(kind, self.level(path), side))
 
