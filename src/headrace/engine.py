@@ -246,8 +246,8 @@ class Engine:
         return explain_all(self.catalog, rounds)
 
     def queries(self) -> list[QueryInfo]:
-        """Every live query: where it runs, how, and how many answers it has given."""
-        from headrace.explaining import family_of
+        """Every live query: where it runs, how, and how many answers it has given (None: they are made on reading)."""
+        from headrace.explaining import JOINS, family_of
 
         self.catalog.refresh()
         counts = {name: log.counts() for name, (_, log) in self._all_logs().items()}
@@ -255,8 +255,9 @@ class Engine:
         for r in self.catalog.queries.values():
             family, reason = family_of(r, self.catalog.relation(r.query.source))
             state = "quarantined" if r.quarantine else "live"
-            answers = counts.get(r.query.source, {}).get(r.id, 0)
-            infos.append(QueryInfo(r.name, r.query.source, family, state, r.quarantine or reason, r.query.sql, answers))
+            answers = None if family == JOINS else counts.get(r.query.source, {}).get(r.id, 0)
+            over = ", ".join(r.query.relations)
+            infos.append(QueryInfo(r.name, over, family, state, r.quarantine or reason, r.query.sql, answers))
         return infos
 
     def costs(self) -> list[StreamCost]:
@@ -294,9 +295,9 @@ class Engine:
         """A join that can run; one that every pair of rows passes is warned of."""
         assert query.joined is not None
         own = share(query, self.catalog.relation(query.source), self.catalog.relation(query.joined))
-        if own.is_whole and not own.joint.meets[0]:
-            warnings.warn(f"every row of {query.source} joins every row of {query.joined} in {query.name!r}: answers "
-                          "are as many as pairs", stacklevel=4)  # fmt: skip
+        if own.is_whole:
+            warnings.warn(f"the range of {query.name!r} is the whole line: every row of {query.source} joins every row of "
+                          f"{query.joined} that it meets", stacklevel=4)  # fmt: skip
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source

@@ -72,7 +72,7 @@ class JoinLog:
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
         for side, history in enumerate(sides):
             for done in history.rounds:
-                if done.version >= registered.version:
+                if registered.is_answered_with(done.version):
                     self._turns.setdefault(done.tick, []).append((side, done))
 
     def rounds(self, after: int = -1) -> list[int]:

@@ -24,7 +24,7 @@ class FilterLog:
         self._query = registered.query
         self._share = own
         self._store = store
-        self._turns = {done.tick: done for done in history.rounds if done.version >= registered.version}
+        self._turns = {done.tick: done for done in history.rounds if registered.is_answered_with(done.version)}
 
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""

@@ -17,6 +17,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from headrace.catalog.catalog import Registered
+from headrace.families.joins.cost import price_s
+from headrace.families.joins.explain import summed
 from headrace.families.joins.probes import Written
 from headrace.families.joins.probing import Look, Report, Task, look_all, take_batch
 from headrace.families.joins.rounds import KIND as FOLDER
@@ -26,7 +28,7 @@ from headrace.families.joins.state import Joints
 from headrace.families.joins.store import Store
 from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Reading, Round
 from headrace.runtime.ledger import FileMark, mark_of
-from headrace.runtime.statistics import Stopwatch
+from headrace.runtime.statistics import Load, Stopwatch
 from headrace.runtime.tables import latest_rows
 
 BATCHES_MAX = 1 << 16  # of a task
@@ -119,6 +121,7 @@ class JoinsWork:
                 watch: Stopwatch) -> Outcome:  # fmt: skip
         outcome = Outcome(held=tuple(held))
         with watch.stage("joins"):
+            outcome.load = self._load(reports, round)
             files = tuple(r.file for r in reports if r.file is not None)
             if files:
                 outcome.files += self._write(looks, reports, files, round)
@@ -127,6 +130,14 @@ class JoinsWork:
             outcome.keep[FOLDER] = first if self._needs_all() else max(
                 first, min(self._oldest(round), round.id + 1 - self._place.config.manifests_kept))
         return outcome
+
+    def _load(self, reports: Sequence[Report], round: Round) -> Load:
+        written = [w for r in reports for w in r.written]
+        methods = {name: int(count) for name, count in summed([w.events for w in written]).items()}
+        price = price_s(round.census.rows, self._joints.groups(self._name))
+        rivals = summed([w.costs_s for w in written])
+        kept = self._joints.rows(self._name).size + sum(r.file.growth for r in reports if r.file is not None)
+        return Load(priced={"joins": price}, methods=methods, rivals_s=rivals, kept_rows=kept)
 
     def _needs_all(self) -> bool:
         return self._place.relation.is_table

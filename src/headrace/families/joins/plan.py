@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from headrace.errors import PlanError
 from headrace.evaluation.finish import supports
-from headrace.families.joins.attributes import is_exact
+from headrace.families.joins.attributes import WIDEST, is_exact
 from headrace.families.joins.conditions import Conditions, Pair, conditions_of
 from headrace.sql.bands import ALL, LEAST, MOST, double_of
 from headrace.sql.functions import may_raise
@@ -42,8 +42,6 @@ class Joint:
     ranged: tuple[Expr | None, Expr | None] = (None, None)
 
 
-_WHOLE = ((LEAST, MOST), (-MOST, MOST), (float("-inf"), float("inf")))
-
 Box = tuple[float, float, float, float]
 """Of a band: its ends, twice; of a select-join the range of side 0 and that of side 1."""
 
@@ -60,8 +58,10 @@ class Share:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every pair of rows that meet is in its boxes."""
-        return any(box[:2] in _WHOLE and box[2:] in _WHOLE for box in self.boxes)
+        """Whether all pairs of rows there can be are in its boxes."""
+        if self.joint.kind == SELECT and self.joint.meets[0]:
+            return False
+        return any(max(box[0], box[2]) <= -WIDEST and min(box[1], box[3]) >= WIDEST for box in self.boxes)
 
 
 @lru_cache(maxsize=1_000_000)

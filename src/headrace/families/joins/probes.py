@@ -39,7 +39,8 @@ Rates = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file of records: of which level; how many events went by which method; and the rates that were fitted."""
+    """A file of records: of which level; how many events went by which method, and what each method alone would have
+    taken, as far as rates are known; and the rates that were fitted."""
 
     path: str
     size: int
@@ -47,7 +48,8 @@ class Written:
     look: int
     level: int
     events: Mapping[str, int]
-    rates: Rates | None = field(default=None)
+    rates: Rates | None = None
+    costs_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class Bands:
@@ -134,11 +136,12 @@ class Selects:
                 sample = np.linspace(0, met_some.size - 1, min(FIT_EVENTS, met_some.size)).astype(np.int64)
                 rates = fitted = Router.fit(self._methods, segment.c, met.take(sample)).rates
             router = Router({m: tuple(r) for m, r in (rates or _UNFITTED).items()})
+            costs = {m: float(router.seconds(m, met).sum()) for m in METHODS} if rates is not None else {}
             for places, found in router.run(self._methods, segment.c, met):
                 method = METHODS[0] if isinstance(found, Nodes) else "others"
                 shape = _nodes if isinstance(found, Nodes) else _lists
-                yield Found(shape, event[met_some[places]], found, {method: places.size}, fitted)
-                fitted = None
+                yield Found(shape, event[met_some[places]], found, {method: places.size}, fitted, costs)
+                fitted, costs = None, {}
 
     def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
         if "q" in records.column_names:
@@ -160,6 +163,7 @@ class Found:
     found: Any
     methods: Mapping[str, int]
     rates: Rates | None = None
+    costs_s: Mapping[str, float] = field(default_factory=dict)
 
     def table(self) -> pa.Table:
         return self.shape(self.event, self.found)
@@ -180,7 +184,7 @@ class Probes:
                 continue
             path = f"{self._stem}.{self._look}.{number}.{piece}.arrow"
             size, crc = write_table(self._root / path, table, "lz4")
-            yield Written(path, size, crc, self._look, number, found.methods, found.rates)
+            yield Written(path, size, crc, self._look, number, found.methods, found.rates, found.costs_s)
 
 
 Prober = Bands | Selects | Filters

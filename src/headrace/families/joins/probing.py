@@ -48,8 +48,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; `is_joined`: the
-    relation is not only filtered."""
+    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; the relation
+    `is_joined`, not only filtered."""
 
     root: str
     folder: str

@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.partition import canonical
-from headrace.families.joins.plan import BAND, Box, Joint
+from headrace.families.joins.plan import BAND, FILTER, Box, Joint
 
 RATIO = 4
 GONE_MAX = 0.5
@@ -42,9 +42,12 @@ class Level:
         of_side_0 = of_side_1 if joint.kind == BAND else canonical(lo[0], hi[0]).group
         return Level(ids, lo, hi, (of_side_1, of_side_0))
 
-    def groups(self, side: int) -> int:
-        """How many there are for rows of a side."""
-        return int(self.group[side].max()) + 1 if self.ids.size else 0
+    def groups(self, which: int) -> int:
+        return int(self.group[which].max()) + 1 if self.ids.size else 0
+
+    def groups_for(self, joint: Joint, relation: str) -> int:
+        """How many a row of the relation is looked up for."""
+        return sum(self.groups(grouping(joint, side)) for side in sides_of(joint, relation))
 
     def pack(self) -> bytes:
         sink = io.BytesIO()
@@ -58,6 +61,16 @@ class Level:
         with np.load(io.BytesIO(data), allow_pickle=False) as found:
             a = {name: found[name] for name in found.files}
         return Level(a["ids"], (a["lo0"], a["lo1"]), (a["hi0"], a["hi1"]), (a["group0"], a["group1"]))
+
+
+def sides_of(joint: Joint, relation: str) -> list[int]:
+    """Both, where it is joined with itself."""
+    return [side for side in (0, 1) if joint.relations[side] == relation]
+
+
+def grouping(joint: Joint, side: int) -> int:
+    """Which grouping of a level rows of a side are looked up in: that of a filter is by the attribute itself."""
+    return 1 if joint.kind == FILTER else side
 
 
 class Standing:
@@ -83,7 +96,7 @@ class Standing:
         self._here.update(new)
         self._gone.update(gone)
         if new:
-            self.levels.append(_level(self.joint, {i: queries[i] for i in new}))
+            self.levels.append(level_of(self.joint, {i: queries[i] for i in new}))
         self._merge()
         return self.levels != before
 
@@ -101,7 +114,8 @@ class Standing:
         self.levels[first:] = [merged] if len(merged) else []
 
 
-def _level(joint: Joint, queries: Mapping[int, Sequence[Box]]) -> Level:
+def level_of(joint: Joint, queries: Mapping[int, Sequence[Box]]) -> Level:
+    """All ranges of some queries."""
     ids = np.array([i for i, boxes in queries.items() for _ in boxes], np.int64)
     kind = np.float64 if _is_double(joint) else np.int64
     ends = np.array([box for boxes in queries.values() for box in boxes], kind).reshape(-1, 4)

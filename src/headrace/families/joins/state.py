@@ -95,6 +95,10 @@ class Joints:
         """Without filters, which keep nothing."""
         return {i: own for i, own in self.queries(relation).items() if own.joint.kind != FILTER}
 
+    def groups(self, relation: str) -> int:
+        """Groups that a row of the relation is looked up for."""
+        return sum(level.groups_for(s.joint, relation) for s in self._standing.values() for level in s.levels)
+
     # -- rows ---------------------------------------------------------------------------------------
 
     def rows(self, relation: str) -> Rows:
