@@ -296,8 +296,8 @@ class Engine:
         assert query.joined is not None
         own = share(query, self.catalog.relation(query.source), self.catalog.relation(query.joined))
         if own.is_whole:
-            warnings.warn(f"the range of {query.name!r} is the whole line: every row of {query.source} joins every row of "
-                          f"{query.joined} that it meets", stacklevel=4)  # fmt: skip
+            pairs = f"every row of {query.source} joins every row of {query.joined}"
+            warnings.warn(f"the range of {query.name!r} is the whole line: {pairs}", stacklevel=4)
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source

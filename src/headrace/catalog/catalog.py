@@ -25,7 +25,7 @@ _NAME = re.compile(r"[^\W\d]\w*(?:[-.]\w+)*", re.UNICODE)
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A live query: its id, the catalog version that brought it, and why and since which it is quarantined, if it is."""
+    """A live query: its id, the catalog version that brought it, and why it is quarantined and since when, if it is."""
 
     id: int
     query: Query

@@ -13,20 +13,21 @@ how long a row may still be joined.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from headrace.errors import PlanError
 from headrace.evaluation.finish import supports
-from headrace.families.joins.attributes import WIDEST, is_exact
 from headrace.families.joins.conditions import Conditions, Pair, conditions_of
-from headrace.sql.bands import ALL, LEAST, MOST, double_of
+from headrace.sql.bands import ALL, LEAST, MOST, double_of, is_ordered
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr
 from headrace.values import Relation
 
 BAND, SELECT, FILTER = "band", "select", "filter"
+WIDEST = 1 << 62  # differences of numbers up to this fit into 64 bits
 NOBODY = ""  # the other side of a filter
 BOXES_MAX = 256
 _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
@@ -93,7 +94,7 @@ def filter_share(query: Query, relation: Relation) -> Share | str:
     if reason is None and any(may_raise(e) for e in exprs):
         reason = "an expression that may fail on a row"
     if reason is not None:
-        return f"it has {reason}"
+        return f"it uses {reason}"
     joint = Joint((relation.name, NOBODY), FILTER, ((), ()), (attribute, None))
     boxes = tuple((*interval, LEAST, MOST) for interval in band.intervals)
     return Share(joint, boxes, Conditions((), (), (tuple(others), ()), found.rest), None)
@@ -162,6 +163,11 @@ def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box
     unsure = () if not pairs or (is_exact(meets[0]) and is_exact(meets[1])) else pairs
     joint = Joint(names, SELECT, meets, (ranged[0], ranged[1]))
     return joint, boxes, Conditions(unsure, found.differences, (others[0], others[1]), found.rest)
+
+
+def is_exact(meets: Sequence[Expr]) -> bool:
+    """Whether rows of one mark (`attributes.py`) have the same values."""
+    return len(meets) == 1 and (is_ordered(meets[0].type) or meets[0].type.name in ("boolean", "timestamp_ntz"))
 
 
 # -- time -------------------------------------------------------------------------------------------
