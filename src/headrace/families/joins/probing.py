@@ -8,8 +8,9 @@ the names and sizes of these files.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,15 @@ class Report:
     written: list[Written] = field(default_factory=list)
     odd: int = 0
     odd_rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def pack(self) -> str:
+        return json.dumps(asdict(self), default=str)
+
+    @staticmethod
+    def unpack(text: str) -> Report:
+        found: dict[str, Any] = json.loads(text)
+        file = None if found["file"] is None else RowFile(**found["file"])
+        return Report(file, [Written(**w) for w in found["written"]], found["odd"], found["odd_rows"])
 
 
 def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
