@@ -49,7 +49,7 @@ class Turns:
         self._place = place
         self._joints = joints
         self._name = place.relation.name
-        joints.forget(self._name)
+        joints.forget(self._name, place.folder)
         self._tidy()
 
     def take(self, tasks: Tasks, round: Round) -> Turn:
