@@ -55,3 +55,11 @@ def test_a_level_that_is_committed_is_not_written_again(play: Play) -> None:
     played.replan("r")
     played.round("r", [[row()]])
     assert (level.stat().st_mtime_ns, level.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+def test_a_side_without_rows_yet_has_no_answers(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert played.log(asked).read_all().num_rows == 0
