@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from headrace.values import Relation
 from tests.families.joins.asked import T0, Row
-from tests.families.joins.played import Played, stream
+from tests.families.joins.played import Played, stream, table
 
 Play = Callable[..., Played]
 
@@ -63,3 +64,15 @@ def test_a_side_without_rows_yet_has_no_answers(play: Play) -> None:
     played.replan("r")
     played.round("r", [[row()]])
     assert played.log(asked).read_all().num_rows == 0
+
+
+def test_an_odd_row_is_told_once(play: Play) -> None:
+    """Whichever joints it is odd for, and not again when it goes."""
+    played = play(table("r", ("k",)), stream("s"))
+    played.add("own", "SELECT x.u AS u FROM r AS x JOIN r AS y ON y.b - x.b > 1")
+    played.add("other", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    came = played.round("r", [[row(b=math.nan), row(k="y")]])
+    went = played.round("r", [[row(b=1.0), row(k="y", b=2.0)]])
+    assert came is not None and went is not None
+    assert (came.join.odd, went.join.odd) == (1, 0)

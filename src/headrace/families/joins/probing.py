@@ -25,7 +25,7 @@ from headrace.families.joins.plan import Joint
 from headrace.families.joins.probes import Probes, Rates, Written
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.families.joins.select_kernels import joining
-from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
+from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes, coming
 from headrace.values import Relation
 
 ODD_MAX = 100  # odd rows of a batch that are told; all are counted
@@ -179,7 +179,7 @@ def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report)
             rates = look.rates[number] if look.rates else None
             level = store.prober(path, look.joint.kind, look.side)
             report.written += probes.probe(number, level, image, events, b.values, a.values, rates)
-    odd: Mask = counts & (b.odd | a.odd)
+    odd: Mask = coming(rows) & (b.odd | a.odd)
     return odd
 
 

@@ -57,20 +57,19 @@ class Turns:
         return Turn(looks, held, self._take(tasks, round, looks) if round.census.rows else [])
 
     def _take(self, tasks: Tasks, round: Round, looks: Sequence[Look]) -> list[Report]:
-        """Keep the rows and look them up; rows of a relation joined with itself when all of the round are kept."""
+        """Keep the rows and look them up; those of a relation joined with itself when all of the round are kept."""
         disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
         disk.clear(folder)
         disk.make_folder(folder)
         own = tuple(self._joints.rows(self._name).files)
-        cross = tuple(look for look in looks if look.other != self._name)
-        task = Task(str(disk.root.absolute()), folder, round.id, self._place.relation, own, cross)
-        reports = tasks.take(task)
-        mine = tuple(look for look in looks if look.other == self._name)
-        if mine:
-            files = [r.file for r in reports if r.file is not None]
-            seen = tuple(_with(look, files) if look.side == 1 else look for look in mine)
-            reports += [replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)]
-        return reports
+        task = Task(str(disk.root.absolute()), folder, round.id, self._place.relation, own, tuple(looks))
+        if all(look.other != self._name for look in looks):
+            return tasks.take(task)
+        reports = tasks.take(replace(task, looks=()))
+        files = [r.file for r in reports if r.file is not None]
+        seen = tuple(replace(look, files=(*look.files, *files)) if look.side == 1 and look.other == self._name else look
+                     for look in looks)  # fmt: skip
+        return reports + [replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)]
 
     def over_limit(self, turn: Turn) -> dict[int, str]:
         """Queries for which more rows would have to be kept than may be, with the reason."""
@@ -145,7 +144,3 @@ def nothing(place: Place, round: Round) -> Outcome:
     """Of a relation that is not joined any more."""
     newest = place.ledger.newest
     return Outcome(keep={FOLDER: round.id + 1}) if newest is not None and FOLDER in newest.keep else Outcome()
-
-
-def _with(look: Look, files: Sequence[RowFile]) -> Look:
-    return replace(look, files=(*look.files, *files))
