@@ -35,6 +35,7 @@ READ = [  # nothing is left over
     "s.n - r.n <> 4", "s.n - r.n IN (1, 4, -5)", "s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts", "s.d <= r.d + 2",
     "r.k = s.k", "r.a = s.n", "r.b = s.b AND r.a BETWEEN 1 AND 5 AND s.c > 0 AND r.n <> 4", "s.c % 2 = 1 AND r.n = s.n",
     "s.n - r.n > 0 AND s.n - r.n <= 4 AND r.k = s.k", "r.ts = s.ts AND r.d = s.d", "r.n - s.n > 9 AND s.n - r.n > 9",
+    "s.b - r.n BETWEEN 0.2 AND 2.5", "r.b - s.n > 1", "abs(s.c - r.b) <= 0.5",
 ]  # fmt: skip
 KEPT = [  # something is
     "r.a = s.b", "s.b + r.b > 2", "s.n * r.n > 4", "10 / (s.c + 20) > 0.45 AND r.n = s.n", "r.k < s.k",

@@ -91,7 +91,8 @@ class _Found:
         pair = _across(attribute) if isinstance(attribute, Call) and attribute.op == "-" else None
         if pair is None or not isinstance(attribute, Call):
             return False
-        self._meet(pair, band if attribute.args[0] == pair[1] else _negative(band))
+        alike = _as(pair[0], attribute.type), _as(pair[1], attribute.type)
+        self._meet(alike, band if attribute.args[0] == pair[1] else _negative(band))
         return True
 
     def _meet(self, pair: Pair, band: Band) -> None:
@@ -121,6 +122,11 @@ def _across(part: Expr) -> Pair | None:
 
 def _is_one_kind(a: Type, b: Type) -> bool:
     return a == b or (a.is_integral and b.is_integral)
+
+
+def _as(expr: Expr, kind: Type) -> Expr:
+    """As Spark subtracts it: beside a double a whole number is one."""
+    return expr if expr.type == kind or kind.is_integral else Call("cast", (expr,), kind)
 
 
 def _shifted(expr: Expr) -> tuple[Expr, int]:

@@ -8,8 +8,9 @@ the names and sizes of these files.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from headrace.families.joins.plan import FILTER, Joint
 from headrace.families.joins.probes import Filters, Probes, Rates, Written
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.families.joins.select_kernels import joining
-from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
+from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes, coming
 from headrace.values import Relation
 
 ODD_MAX = 100  # odd rows of a batch that are told; all are counted
@@ -68,6 +69,15 @@ class Report:
     written: list[Written] = field(default_factory=list)
     odd: int = 0
     odd_rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def pack(self) -> str:
+        return json.dumps(asdict(self), default=str)
+
+    @staticmethod
+    def unpack(text: str) -> Report:
+        found: dict[str, Any] = json.loads(text)
+        file = None if found["file"] is None else RowFile(**found["file"])
+        return Report(file, [Written(**w) for w in found["written"]], found["odd"], found["odd_rows"])
 
 
 def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
@@ -189,7 +199,7 @@ def _events(rows: pa.Table, look: Look) -> _Events:
         passing, by, odd = a.valid | a.odd, a.values, np.zeros(rows.num_rows, np.bool_)
     else:
         counts = rows.column(KIND).to_numpy() == OK
-        passing, by, odd = counts & b.valid & a.valid, b.values, counts & (b.odd | a.odd)
+        passing, by, odd = counts & b.valid & a.valid, b.values, coming(rows) & (b.odd | a.odd)
     found = np.flatnonzero(passing)
     return _Events(found[np.argsort(by[found], kind="stable")], b.values, a.values, odd)
 

@@ -141,9 +141,10 @@ class Joints:
                  if s.joint.relations[side] == relation and horizon_us(s.bound, side, 0) is None]  # fmt: skip
         return found or list(queries)
 
-    def forget(self, relation: str) -> None:
-        """Read the relation's rows anew from what is committed."""
+    def forget(self, relation: str, folder: str) -> None:
+        """Read the relation's rows anew from what is committed, and write its levels anew."""
         self._rows.pop(relation, None)
+        self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
 
     # -- a round ------------------------------------------------------------------------------------
 
@@ -173,7 +174,8 @@ class Joints:
         if key not in self._levels:
             data = level.pack()
             path = f"{folder}/levels/{sha256(data).hexdigest()[:32]}.npz"
-            self._disk.put(path, data)
+            if not (self._disk.root / path).is_file():  # else it may be committed, and is never written twice
+                self._disk.put(path, data)
             self._levels[key] = mark_of(path, data)
         return self._levels[key]
 

@@ -1,0 +1,78 @@
+"""Turns of relations that are joined, one case after the other; `test_joined_rounds.py` draws them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.values import Relation
+from tests.families.joins.asked import T0, Row
+from tests.families.joins.played import Played, stream, table
+
+Play = Callable[..., Played]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    made: list[Played] = []
+
+    def begin(*relations: Relation) -> Played:
+        made.append(Played(tmp_path / str(len(made)), relations))
+        return made[-1]
+
+    yield begin
+    for played in made:
+        played.home.release()
+
+
+def row(**values: Any) -> Row:
+    return {"k": "x", "n": 0, "a": 0, "b": 0.0, "d": None, "ts": T0, "u": 0, "gone": False, **values}
+
+
+def test_levels_of_a_round_that_failed_are_written_again(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    for name in "rs":
+        played.replan(name)
+    played.round("s", [[row(b=2.0)]])
+    played.abandon("r", [[row()]])
+    played.replan("r")
+    done = played.round("r", [[row()]])
+    assert done is not None and done.join.written
+
+
+def test_a_level_that_is_committed_is_not_written_again(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    played.round("r", [[row()]])
+    (level,) = (played.home.root / "streams/r/levels").glob("*.npz")
+    before = level.stat()
+    played.open()
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert (level.stat().st_mtime_ns, level.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+def test_a_side_without_rows_yet_has_no_answers(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert played.log(asked).read_all().num_rows == 0
+
+
+def test_an_odd_row_is_told_once(play: Play) -> None:
+    """Whichever joints it is odd for, and not again when it goes."""
+    played = play(table("r", ("k",)), stream("s"))
+    played.add("own", "SELECT x.u AS u FROM r AS x JOIN r AS y ON y.b - x.b > 1")
+    played.add("other", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    came = played.round("r", [[row(b=math.nan), row(k="y")]])
+    went = played.round("r", [[row(b=1.0), row(k="y", b=2.0)]])
+    assert came is not None and went is not None
+    assert (came.join.odd, went.join.odd) == (1, 0)
