@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from headrace.bills import StreamCost
     from headrace.families.joins.expand import JoinLog, JoinReader
     from headrace.families.joins.filtering import FilterLog
+    from headrace.families.joins.notices import Notice
     from headrace.families.joins.state import Joints
     from headrace.runtime.rounds import Pipeline
 
@@ -233,6 +234,14 @@ class Engine:
             return self._join_log(registered) if is_kept else self._answers(registered.query.source)
 
         return watch_answers(registered, log, since, goes_on, POLL_S)
+
+    def notices(self, stream: str, after: int = -1) -> Iterator[Notice]:
+        """Whom the rows of committed rounds of a stream or table affect, by joins and filters, round by round after
+        `after`: compact records, to be shared by whoever delivers."""
+        from headrace.families.joins.notices import Notices
+
+        relation = self.catalog.relation(stream)
+        return Notices(self.home.disk.root, self._ledger(relation.name)).after(after)
 
     def explain(self, query: str | None = None) -> str:
         """How one query runs, or the whole shared plan, with costs."""

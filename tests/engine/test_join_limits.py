@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import headrace
 from headrace.config import Config
 from headrace.errors import PlanError
+from headrace.families.joins.rowfiles import map_table
 from tests.engine.test_joins import DDL, Joined, Row, arrow
 from tests.streams import EPOCH_US, write_file
 
@@ -90,6 +91,29 @@ def test_the_source_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
     assert [(s.rows, s.queries) for s in rounds] == [(5, 4)] * 3
     assert len(list((tmp_path / "race" / "streams" / "r" / "checkpoint" / "offsets").glob("[0-9]*"))) == 3
     assert all(joined.eng.results(name).num_rows for name in ("band", "select", "filter", "window"))
+
+
+def test_who_is_affected(spark: SparkSession, tmp_path: Path) -> None:
+    """Records name, for every row, exactly the queries it brings an answer to."""
+    joined = Joined(spark, tmp_path, {"r": False, "s": True})
+    bands = {f"b{i}": f"SELECT r.n AS n FROM r JOIN s ON s.b - r.b BETWEEN {i / 4} AND {i / 2}" for i in range(12)}
+    ranges = {f"k{i}": f"SELECT r.n AS n FROM r JOIN s ON s.a = r.a AND r.b > {i} AND s.b < {i}" for i in range(9)}
+    filters = {f"f{i}": f"SELECT n FROM r WHERE b BETWEEN {i} AND {i + 2}" for i in range(5)}
+    joined.eng.add_many({**bands, **ranges, **filters})
+    joined.sides[1].write([row(n, n * 0.7) | {"a": n % 5} for n in range(10)])
+    joined.eng.run()
+    for first in (0, 50):
+        joined.sides[0].write([row(n, (n * 37 % 90) / 10) | {"a": n % 7} for n in range(first, first + 50)])
+    joined.eng.run()
+    names = {r.id: r.name for r in joined.eng.catalog.queries.values()}
+    told = set()
+    for notice in joined.eng.notices("r"):
+        rows, ids = notice.affected()
+        numbers = map_table(tmp_path / "race" / notice.rows_path).column("n").take(rows).to_pylist()
+        told |= {(n, names[i]) for n, i in zip(numbers, ids.tolist(), strict=True)}
+    answered = {(n, name) for name in names.values() for n in joined.eng.results(name).column("n").to_pylist()}
+    assert told == answered and len(told) > 100
+    assert {notice.round_id for notice in joined.eng.notices("r", after=0)} == {1}
 
 
 def test_a_new_query_joins_what_is_kept(spark: SparkSession, tmp_path: Path) -> None:

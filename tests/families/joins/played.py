@@ -177,7 +177,9 @@ class Played:
         return {i for side in self.sides.values() for i in side.planned}
 
     def log(self, registered: Registered, reader: JoinReader | None = None) -> JoinLog:
-        return (reader or self.reader).log(registered)
+        log = (reader or self.reader).log(registered)
+        assert isinstance(log, JoinLog)
+        return log
 
     # -- rounds -------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from headrace.families.joins.interval_prefixes import PrefixIndex, Records
 from headrace.families.joins.intervals import IntervalIndex
 from headrace.families.joins.plan import BAND, FILTER
 from headrace.families.joins.routing import METHODS, Lists, Methods, Router
-from headrace.families.joins.rowfiles import map_table, write_table
+from headrace.families.joins.rowfiles import write_table
 from headrace.families.joins.select_index import Events, Rectangles, Rows
 from headrace.families.joins.select_kernels import Nodes
 from headrace.families.joins.standing import Level
@@ -194,10 +194,6 @@ def prober(kind: str, level: Level, side: int) -> Prober:
     if kind == FILTER:
         return Filters(level)
     return Bands(level, side) if kind == BAND else Selects(level, side)
-
-
-def read_records(root: Path, path: str) -> pa.Table:
-    return map_table(root / path)
 
 
 # -- shapes -----------------------------------------------------------------------------------------
