@@ -27,7 +27,7 @@ from headrace.sql.bands import MOST, is_ordered
 from headrace.sql.tree import Column, Expr, walk
 
 Mask = NDArray[np.bool_]
-WIDEST = 1 << 62  # differences of numbers up to this fit into 64 bits
+WIDEST = (1 << 62) - 1  # differences of numbers up to this fit into 64 bits
 _NAN_KEY = np.int64(np.array([np.inf]).view(np.int64)[0] + 1)
 _SEED, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
 
