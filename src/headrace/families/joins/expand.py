@@ -137,19 +137,19 @@ class JoinLog:
 
     def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
         rows = self._store.rows(left, _columns(self._query, 0)), self._store.rows(right, _columns(self._query, 1))
-        passed = np.flatnonzero(self._passes(rows))
+        passed = np.flatnonzero(self._passes(rows, left.size))
         if passed.size < left.size:
-            rows, sign = (rows[0].take(passed), rows[1].take(passed)), sign[passed]
-        arrays = {o.name: self._run(o.expr, rows) for o in self._query.outputs}
+            rows, sign = _taken(rows, passed), sign[passed]
+        arrays = {o.name: self._run(o.expr, rows, sign.size) for o in self._query.outputs}
         if self._has_table:
             arrays[CHANGE if CHANGE not in arrays else f"_{CHANGE}"] = pa.array(sign, pa.int8())
         return pa.table(arrays)
 
-    def _passes(self, rows: tuple[pa.Table, pa.Table]) -> Mask:
-        residue, size = self._share.residue, rows[0].num_rows
+    def _passes(self, rows: tuple[pa.Table, pa.Table], size: int) -> Mask:
+        residue = self._share.residue
         passed = np.ones(size, np.bool_)
         for left, right in residue.equalities:
-            a, b = self._run(left, rows), self._run(right, rows)
+            a, b = self._run(left, rows, size), self._run(right, rows, size)
             passed &= same(a, b) & a.is_valid().to_numpy(zero_copy_only=False)
         for (left, right), band in residue.differences:
             a, b = numbers(left, rows[0]), numbers(right, rows[1])
@@ -164,17 +164,21 @@ class JoinLog:
                 passed &= (own.valid | own.odd) & _within(band, own.values)
         for part in residue.rest:  # asked only where all before it hold
             at = np.flatnonzero(passed)
-            found = self._run(part, (rows[0].take(at), rows[1].take(at)))
+            found = self._run(part, _taken(rows, at), at.size)
             passed[at] = found.fill_null(False).to_numpy(zero_copy_only=False)
         return passed
 
-    def _run(self, expr: Expr, rows: tuple[pa.Table, pa.Table]) -> pa.Array:
+    def _run(self, expr: Expr, rows: tuple[pa.Table, pa.Table], size: int) -> pa.Array:
         inputs: dict[Expr, pa.Array] = {n: rows[n.side].column(n.name).combine_chunks() for n in _leaves(expr)}
         try:
-            return _compiled(expr).run(inputs, rows[0].num_rows)
+            return _compiled(expr).run(inputs, size)
         except FinishError as error:
             raise ServingError(f"a pair of rows makes {self._query.name!r} fail", value=error.what, code=error.code,
                                hint="drop it, mend it and add it: its rows are safe") from error
+
+
+def _taken(rows: tuple[pa.Table, pa.Table], chosen: Ints) -> tuple[pa.Table, pa.Table]:
+    return rows[0].take(chosen), rows[1].take(chosen)
 
 
 def _leaves(expr: Expr) -> list[Column]:
