@@ -18,7 +18,7 @@ from headrace.config import Config
 from headrace.families.joins.expand import JoinLog, JoinReader
 from headrace.families.joins.probing import Report, Task, look_all, take_batch
 from headrace.families.joins.rounds import JoinRound, round_path
-from headrace.families.joins.rowfiles import KIND, RowFile
+from headrace.families.joins.rowfiles import COMES, KIND, SIGN, WAS, RowFile
 from headrace.families.joins.state import Joints
 from headrace.families.joins.store import Store
 from headrace.families.joins.turns import Turn, Turns, nothing
@@ -51,11 +51,12 @@ def table(name: str, key: tuple[str, ...]) -> Relation:
 
 @dataclass(eq=False)
 class Kept:
-    """A row of the model: the turns in which it came and went; rows that do not count never came for joins."""
+    """A row of the model: the turns in which it came and went; round, part and index in its file."""
 
     row: Row
     kind: int
     came: int
+    place: tuple[int, int, int]
     went: int = NEVER
 
     def is_there(self, tick: int) -> bool:
@@ -81,7 +82,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Done:
-    """A committed round: the rows of each of its files as they were written, and which of them only go."""
+    """A committed round: the rows that come and go with each of its parts."""
 
     relation: str
     turn: Turn
@@ -212,10 +213,11 @@ class Played:
         self._commit(side, round, outcome)
         path = round_path(side.ledger.folder, round.id)
         if all(mark.path != path for mark in outcome.files):
-            assert not any(self._changes(side, parts, 0, commit=False))
+            changes = self._changes(side, parts, 0, round.id, commit=False)
+            assert not any(kept for change in changes for kept in change.values())
             return None
         join = JoinRound.unpack((self.home.root / path).read_bytes(), side.version)
-        comes, goes = self._changes(side, parts, join.tick, commit=True)
+        comes, goes = self._changes(side, parts, join.tick, round.id, commit=True)
         return Done(name, turn, join, comes, goes)
 
     def _round(self, side: Side, parts: Sequence[Sequence[Row]]) -> Round:
@@ -238,22 +240,36 @@ class Played:
         side.commits.commit(taken, outcome, Stopwatch())
         side.ledger.check_sizes()
 
+    def events(self, done: Done) -> dict[int, list[Kept]]:
+        """The rows of each file of a round as they were written, which are those of the model."""
+        store, found = Store(self.home.root), dict[int, list[Kept]]()
+        placed = {kept.place: kept for kept in self.sides[done.relation].kept}
+        for file in done.turn.files:
+            rows = store.table(file).to_pylist()
+            places = [(file.round_id, file.part, i) if row[SIGN] == COMES else tuple(row[w] for w in WAS)
+                      for i, row in enumerate(rows)]  # fmt: skip
+            found[file.part] = [placed[place] for place in places]
+            for kept, row in zip(found[file.part], rows, strict=True):
+                assert kept.kind == row[KIND] and all(rank(kept.row[n]) == rank(row[n]) for n in KINDS)
+        assert sum(map(len, found.values())) == sum(map(len, (*done.comes.values(), *done.goes.values())))
+        return found
+
     # -- the model ----------------------------------------------------------------------------------
 
     def _changes(
-        self, side: Side, parts: Sequence[Sequence[Row]], tick: int, commit: bool
+        self, side: Side, parts: Sequence[Sequence[Row]], tick: int, round_id: int, commit: bool
     ) -> tuple[dict[int, list[Kept]], dict[int, list[Kept]]]:
-        """What comes and goes with each part, in the order it is written; with `commit` it has."""
+        """What comes with each part, in this order after what goes, in any; with `commit` it has."""
         comes: dict[int, list[Kept]] = {}
         goes: dict[int, list[Kept]] = {}
         known = side.by_key()
         for part, rows in ((p * 7, rows) for p, rows in enumerate(parts) if rows):
-            new = [Kept(row, kind, tick) for row, kind in zip(rows, self._kinds(side, rows), strict=True)]
-            old: list[Kept] = []
+            new, old = list(rows), list[Kept]()
             if side.relation.is_table:
-                new, old = _upserted(side.relation, new, known)
-            comes.update({part: new} if new else {})
-            goes.update({part: old} if old else {})
+                new, old = _upserted(side.relation, rows, known)
+            kinds = self._kinds(side, new)
+            comes[part] = [Kept(row, kinds[i], tick, (round_id, part, len(old) + i)) for i, row in enumerate(new)]
+            goes[part] = old
         if commit:
             for gone in (k for old in goes.values() for k in old):
                 gone.went = tick
@@ -264,14 +280,14 @@ class Played:
 
 
 def _upserted(
-    relation: Relation, rows: Sequence[Kept], known: Mapping[tuple[object, ...], Kept]
-) -> tuple[list[Kept], list[Kept]]:
+    relation: Relation, rows: Sequence[Row], known: Mapping[tuple[object, ...], Kept]
+) -> tuple[list[Row], list[Kept]]:
     new, old = [], []
-    for own in rows:
-        before = known.get(key_of(relation, own.row))
-        if before is not None and all(rank(before.row[name]) == rank(own.row[name]) for name in KINDS):
+    for row in rows:
+        before = known.get(key_of(relation, row))
+        if before is not None and all(rank(before.row[name]) == rank(row[name]) for name in KINDS):
             continue
-        new += [] if own.row["gone"] else [own]
+        new += [] if row["gone"] else [row]
         old += [before] if before is not None else []
     return new, old
 

@@ -76,3 +76,16 @@ def test_an_odd_row_is_told_once(play: Play) -> None:
     went = played.round("r", [[row(b=1.0), row(k="y", b=2.0)]])
     assert came is not None and went is not None
     assert (came.join.odd, went.join.odd) == (1, 0)
+
+
+SOME = [("1", ""), ("y.u", ""), ("x.u", "WHERE x.u > 0"), ("1", "WHERE y.u > 0")]
+
+
+@pytest.mark.parametrize(("select", "where"), SOME)
+def test_a_query_need_not_read_both_sides(play: Play, select: str, where: str) -> None:
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", f"SELECT {select} AS c FROM r AS x CROSS JOIN s AS y {where}")
+    for name in "rs":
+        played.replan(name)
+        played.round(name, [[row(u=1)], [row(u=1)]])
+    assert played.log(asked).read_all().to_pylist() == [{"c": 1}] * 4

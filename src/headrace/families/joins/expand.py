@@ -133,6 +133,7 @@ class JoinLog:
         order = np.argsort(b_all, kind="stable")
         return event[order], b_all[order], a_all[order], sign[order]
 
+
 def _pieces(at: Ints) -> Iterator[Ints]:
     for start in range(0, at.size, PAIRS_AT_ONCE):
         yield at[start : start + PAIRS_AT_ONCE]

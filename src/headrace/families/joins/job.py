@@ -47,7 +47,7 @@ class JoinsWork:
 
     @property
     def reads_rows(self) -> bool:
-        return bool(self._joints.queries(self._name))
+        return self._joints.is_asked(self._name)
 
     def replan(self, queries: Sequence[Registered]) -> None:
         self._joints.replan(self._name, queries)

@@ -27,7 +27,7 @@ from headrace.sql.tree import Column, Expr
 from headrace.values import Relation
 
 BAND, SELECT, FILTER = "band", "select", "filter"
-WIDEST = 1 << 62  # differences of numbers up to this fit into 64 bits
+WIDEST = (1 << 62) - 1  # differences of numbers up to this fit into 64 bits
 NOBODY = ""  # the other side of a filter
 BOXES_MAX = 256
 _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double

@@ -11,7 +11,7 @@ select-join by the range of side 1 for rows of side 0, and the other way round.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,20 +85,14 @@ class Standing:
     def __len__(self) -> int:
         return len(self._here)
 
-    def update(self, queries: Mapping[int, Sequence[Box]]) -> bool:
-        """These are the queries now; whether the levels are others than before."""
-        new = [i for i in queries if i not in self._here]
-        gone = [i for i in self._here if i not in queries]
-        if not new and not gone:
-            return False
-        before = list(self.levels)
-        self._here.difference_update(gone)
-        self._here.update(new)
-        self._gone.update(gone)
-        if new:
-            self.levels.append(level_of(self.joint, {i: queries[i] for i in new}))
+    def update(self, comes: Mapping[int, Sequence[Box]], goes: Collection[int]) -> None:
+        """Queries come and go."""
+        self._here.difference_update(goes)
+        self._here.update(comes)
+        self._gone.update(goes)
+        if comes:
+            self.levels.append(level_of(self.joint, comes))
         self._merge()
-        return self.levels != before
 
     def _merge(self) -> None:
         total = sum(len(level) for level in self.levels)

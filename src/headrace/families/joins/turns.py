@@ -65,7 +65,7 @@ class Turns:
         disk.clear(folder)
         disk.make_folder(folder)
         own = tuple(self._joints.rows(self._name).files)
-        joined = bool(self._joints.joins(self._name))
+        joined = self._joints.is_joined(self._name)
         task = Task(str(disk.root.absolute()), folder, round.id, self._place.relation, own, tuple(looks), joined)
         if all(look.other != self._name for look in looks):
             return tasks.take(task)
@@ -78,7 +78,7 @@ class Turns:
     def over_limit(self, turn: Turn) -> dict[int, str]:
         """Queries for which more rows would have to be kept than may be, with the reason."""
         limit, size = self._place.config.join_rows_max, self._kept(turn)
-        if size <= limit or not self._joints.joins(self._name):
+        if size <= limit or not self._joints.is_joined(self._name):
             return {}
         reason = f"it needs {size:,} rows of {self._name} kept, the limit join_rows_max is {limit:,}; " \
                  "bound the event times (s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts), or raise the limit"
