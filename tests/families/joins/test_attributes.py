@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from headrace.families.joins.attributes import WIDEST, numbers
 from headrace.sql.tree import Column
-from headrace.values import BIGINT, DOUBLE, Type
+from headrace.values import BIGINT, Type
 
 
 def column(name: str, kind: Type) -> Column:

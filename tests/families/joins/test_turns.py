@@ -78,7 +78,9 @@ def test_an_odd_row_is_told_once(play: Play) -> None:
     assert (came.join.odd, went.join.odd) == (1, 0)
 
 
-@pytest.mark.parametrize(("select", "where"), [("1", ""), ("y.u", ""), ("x.u", "WHERE x.u > 0"), ("1", "WHERE y.u > 0")])
+@pytest.mark.parametrize(("select", "where"), [
+    ("1", ""), ("y.u", ""), ("x.u", "WHERE x.u > 0"), ("1", "WHERE y.u > 0"),
+])  # fmt: skip
 def test_a_query_need_not_read_both_sides(play: Play, select: str, where: str) -> None:
     played = play(stream("r"), stream("s"))
     asked = played.add("q", f"SELECT {select} AS c FROM r AS x CROSS JOIN s AS y {where}")
@@ -86,3 +88,15 @@ def test_a_query_need_not_read_both_sides(play: Play, select: str, where: str) -
         played.replan(name)
         played.round(name, [[row(u=1)], [row(u=1)]])
     assert played.log(asked).read_all().to_pylist() == [{"c": 1}] * 4
+
+
+def test_what_is_asked_besides_is_asked_of_any_whole_number(play: Play) -> None:
+    """Of what rows do not meet by, nothing is too large."""
+    played = play(stream("r"), stream("s"))
+    above = played.add("above", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n > x.n")
+    near = played.add("near", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n - x.n BETWEEN -2 AND 2")
+    for name, values in (("r", [2**63 - 1, -(2**63), 5]), ("s", [2**63 - 2])):
+        played.replan(name)
+        played.round(name, [[row(n=n, u=u) for u, n in enumerate(values)]])
+    assert played.log(above).read_all().to_pylist() == [{"u": 1}, {"u": 2}]
+    assert played.log(near).read_all().to_pylist() == [{"u": 0}]

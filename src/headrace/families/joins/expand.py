@@ -27,7 +27,7 @@ from headrace.families.joins.rounds import JoinRound
 from headrace.families.joins.rowfiles import KIND, SIGN
 from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
 from headrace.runtime.ledger import Ledger
-from headrace.sql.bands import Band
+from headrace.sql.bands import LEAST, MOST, Band
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr, walk
 from headrace.values import Relation
@@ -153,11 +153,7 @@ class JoinLog:
             passed &= same(a, b) & a.is_valid().to_numpy(zero_copy_only=False)
         for (left, right), band in residue.differences:
             a, b = numbers(left, rows[0]), numbers(right, rows[1])
-            apart = b.values - a.values
-            if apart.dtype == np.float64:  # Spark compares NaN and infinities too
-                passed &= (a.valid | a.odd) & (b.valid | b.odd) & _within(band, double_keys(apart))
-            else:
-                passed &= a.valid & b.valid & _within(band, apart)
+            passed &= (a.valid | a.odd) & (b.valid | b.odd) & _within(band, _apart(a.values, b.values))
         for side in (0, 1):
             for attribute, band in residue.ranges[side]:
                 own = keys(attribute, rows[side])
@@ -183,6 +179,16 @@ def _taken(rows: tuple[pa.Table, pa.Table], chosen: Ints) -> tuple[pa.Table, pa.
 
 def _leaves(expr: Expr) -> list[Column]:
     return [node for node in walk(expr) if isinstance(node, Column)]
+
+
+def _apart(a: Numbers, b: Numbers) -> Ints:
+    """Keys of differences, NaN and infinities among them; whole numbers beyond 64 bits are the last there are."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = b - a
+    if apart.dtype == np.float64:
+        return double_keys(apart)
+    is_over = ((b ^ a) & (b ^ apart)) < 0
+    return np.where(is_over, np.where(b < 0, LEAST, MOST), apart)
 
 
 def _within(band: Band, found: Ints) -> Mask:
