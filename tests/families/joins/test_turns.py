@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.values import Relation
-from tests.families.joins.asked import T0, Row
+from tests.families.joins.asked import T0, Row, rank
 from tests.families.joins.played import Played, stream, table
 
 Play = Callable[..., Played]
@@ -100,3 +100,23 @@ def test_what_is_asked_besides_is_asked_of_any_whole_number(play: Play) -> None:
         played.round(name, [[row(n=n, u=u) for u, n in enumerate(values)]])
     assert played.log(above).read_all().to_pylist() == [{"u": 1}, {"u": 2}]
     assert played.log(near).read_all().to_pylist() == [{"u": 0}]
+
+
+@pytest.mark.parametrize(("where", "theirs"), [
+    ("y.b > x.b", lambda x, y: rank(y) > rank(x)), ("y.b <= x.b", lambda x, y: rank(y) <= rank(x)),
+    ("y.b - x.b > 2", lambda x, y: rank(y - x) > rank(2.0)), ("x.b - y.b > 2", lambda x, y: rank(x - y) > rank(2.0)),
+    ("x.b - y.b <= 2", lambda x, y: rank(x - y) <= rank(2.0)),
+    ("abs(x.b - y.b) > 2", lambda x, y: rank(abs(x - y)) > rank(2.0)),
+])  # fmt: skip
+def test_what_is_asked_besides_is_asked_of_any_double(
+    play: Play, where: str, theirs: Callable[[float, float], bool]
+) -> None:
+    """NaN is above all, the difference of two infinities is NaN, and so is its negative."""
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", f"SELECT x.b AS x, y.b AS y FROM r AS x JOIN s AS y ON x.k = y.k AND {where}")
+    values = [math.nan, math.inf, -math.inf, 0.0, 5.0, -1e308, 1e308]
+    for name in "rs":
+        played.replan(name)
+        played.round(name, [[row(b=b) for b in values]])
+    found = {(rank(pair["x"]), rank(pair["y"])) for pair in played.log(asked).read_all().to_pylist()}
+    assert found == {(rank(x), rank(y)) for x in values for y in values if theirs(x, y)}
