@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.families.joins.expand import JoinLog
 from headrace.values import Relation
 from tests.families.joins.asked import T0, Row, rank
 from tests.families.joins.played import Played, stream, table
@@ -120,3 +122,41 @@ def test_what_is_asked_besides_is_asked_of_any_double(
         played.round(name, [[row(b=b) for b in values]])
     found = {(rank(pair["x"]), rank(pair["y"])) for pair in played.log(asked).read_all().to_pylist()}
     assert found == {(rank(x), rank(y)) for x in values for y in values if theirs(x, y)}
+
+
+def net(log: JoinLog) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for answer in log.read_all().to_pylist():
+        found[answer["u"]] += answer.get("change", 1)
+        assert found[answer["u"]] >= 0
+    return +found
+
+
+def test_only_what_was_answered_is_taken_back(play: Play) -> None:
+    played = play(stream("r"), table("s", ("k",)))
+    played.add("first", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k")
+    for name in "rs":
+        played.replan(name)
+    played.round("s", [[row(u=1), row(u=2, k="y")]])
+    played.round("r", [[row(), row(k="y")]])
+    later = played.add("later", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k WHERE y.u > 0")
+    for name in "rs":
+        played.replan(name)
+    played.round("r", [[row()]])
+    assert net(played.log(later)) == {1: 1}
+    played.round("s", [[row(u=3), row(u=4, k="y", gone=True)]])
+    assert net(played.log(later)) == {3: 2}
+
+
+def test_a_round_begun_before_a_query_came_counts_once_another_knows_of_it(play: Play) -> None:
+    played = play(stream("r"), table("s", ("k",)))
+    played.add("first", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k")
+    for name in "rs":
+        played.replan(name)
+    played.round("s", [[row(u=1)]])
+    later = played.add("later", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k WHERE y.u > 0")
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert net(played.log(later)) == {1: 1}
+    played.round("s", [[row(u=2)]])  # has not heard of it
+    assert net(played.log(later)) == {2: 1}

@@ -2,6 +2,9 @@
 
 An answer has the columns of the SELECT.  Where a table is joined, rows are replaced: then `change` says whether an
 answer comes (+1) or is taken back (-1).
+
+A query begins with the first turn that knows of it.  From then on every turn counts, also one of the other relation
+that was begun before: whatever pair of rows then comes is answered, and what was answered is taken back when it goes.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from headrace.evaluation.finish import Finish, compile_finish
 from headrace.evaluation.vectors import FinishError
 from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.attributes import Mask, double_keys, keys, numbers, same
-from headrace.families.joins.history import History
+from headrace.families.joins.history import NEVER, History
 from headrace.families.joins.pairs import pairs_of
 from headrace.families.joins.plan import Share, share
 from headrace.families.joins.rounds import JoinRound
@@ -75,10 +78,11 @@ class JoinLog:
         self._store = store
         self._has_table = has_table
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
-        for side, history in enumerate(sides):
-            for done in history.rounds:
-                if done.version >= registered.version:
-                    self._turns.setdefault(done.tick, []).append((side, done))
+        turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds]
+        self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
+        for side, done in turns:
+            if done.tick >= self._since:
+                self._turns.setdefault(done.tick, []).append((side, done))
 
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""
@@ -112,6 +116,7 @@ class JoinLog:
         mine = event[own]
         at = history.ticks(mine)
         there = other.are_there(rows, at, side)
+        there &= np.maximum(history.came(mine), other.ticks(rows)) >= self._since
         mine, rows, own, at = mine[there], rows[there], own[there], at[there]
         left, right = (mine, rows) if side == 0 else (rows, mine)
         return left, right, sign[own], at * 2 + side
