@@ -160,3 +160,16 @@ def test_a_round_begun_before_a_query_came_counts_once_another_knows_of_it(play:
     assert net(played.log(later)) == {1: 1}
     played.round("s", [[row(u=2)]])  # has not heard of it
     assert net(played.log(later)) == {2: 1}
+
+
+def test_rows_that_would_have_gone_with_a_failed_round_are_there(play: Play) -> None:
+    """A worker that has seen them go is asked by another relation before the round is done again."""
+    played = play(table("r", ("k",)), stream("s"))
+    played.add("own", "SELECT x.u AS u FROM r AS x JOIN r AS y ON y.b - x.b > 1")
+    played.add("other", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    for name in "rs":
+        played.replan(name)
+    played.round("r", [[row(b=0.0)]])
+    played.abandon("r", [[row(b=5.0)]])
+    done = played.round("s", [[row(b=2.0)]])
+    assert done is not None and len(done.join.written) == 1

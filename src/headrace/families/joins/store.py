@@ -107,7 +107,9 @@ class Store:
         self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile, keep_all: bool = False
     ) -> Image:
         kept, wanted = self._images.get(key, _Kept(frozenset(), Image())), frozenset(files)
-        if not kept.files <= wanted:
+        if any(file.goes for file in kept.files - wanted):  # of a round that failed: what went with it is there again
+            kept = _Kept(frozenset(), Image())
+        elif not kept.files <= wanted:
             left = [self.number(relation, file) for file in kept.files - wanted]
             kept = _Kept(kept.files & wanted, kept.image.without_files(np.array(left, np.int64), INDEX_BITS))
         new = [file for file in files if file not in kept.files]
