@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.families.joins.expand import JoinLog
+from headrace.families.joins.expand import JoinLog, JoinReader
+from headrace.runtime.ledger import Ledger
 from headrace.values import Relation
 from tests.families.joins.asked import T0, Row, rank
 from tests.families.joins.played import Played, stream, table
@@ -173,3 +175,24 @@ def test_rows_that_would_have_gone_with_a_failed_round_are_there(play: Play) -> 
     played.abandon("r", [[row(b=5.0)]])
     done = played.round("s", [[row(b=2.0)]])
     assert done is not None and len(done.join.written) == 1
+
+
+def test_a_turn_is_read_with_all_before_it(play: Play) -> None:
+    """Both relations commit while a reader has looked at one of them."""
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k")
+    for name in "rs":
+        played.replan(name)
+    played.round("s", [[row(k="y")]])
+    looks = count()
+
+    class Meanwhile(Ledger):
+        def refresh(self) -> None:
+            for name in "rs" if next(looks) == 1 else "":  # it was opened before
+                played.round(name, [[row(u=7)]])
+            super().refresh()
+
+    reader = JoinReader(played.home.root, played.catalog.relation, lambda name: (
+        Ledger if name == "r" else Meanwhile)(played.home.disk, played.home.stream_folder(name)))  # fmt: skip
+    log = played.log(asked, reader)
+    assert (log.rounds(), log.read_all().to_pylist()) == ([1, 2, 3], [{"u": 7}])

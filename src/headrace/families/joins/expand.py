@@ -55,15 +55,15 @@ class JoinReader:
         assert query.joined is not None
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
+        while sum(side.refresh() for side in sides):  # until nothing is new: a turn is seen with all before it
+            pass
         has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
         return JoinLog(registered, own, sides, self._store, has_table)
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
             self._histories[relation] = History(relation, self._ledger_of(relation), self._store)
-        history = self._histories[relation]
-        history.refresh()
-        return history
+        return self._histories[relation]
 
 
 class JoinLog:

@@ -58,10 +58,12 @@ class History:
     def rounds(self) -> Sequence[JoinRound]:
         return self._rounds.rounds
 
-    def refresh(self) -> None:
+    def refresh(self) -> bool:
+        """Whether anything was new."""
         self._ledger.refresh()
         went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
-        for done in self._rounds.refresh():
+        new = self._rounds.refresh()
+        for done in new:
             for file in done.files:
                 self._ledger.check(FileMark(file.path, file.size, file.crc))
                 self._ticks[self._store.number(self.relation, file)] = done.tick
@@ -71,6 +73,7 @@ class History:
                 came.append((goes, self.ticks(were)))
         self._went.add(went)
         self._came.add(came)
+        return bool(new)
 
     def image(self, joint: Joint, side: int) -> Image:
         """Every row that ever came."""
