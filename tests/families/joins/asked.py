@@ -254,8 +254,9 @@ def draw_query(chance: Random, relations: tuple[str, str], is_timed: bool) -> As
             equal = tuple(chance.sample(EQUAL, chance.choice([2, 3])))
     if equal and chance.random() < 0.4:
         apart.append(draw_apart(chance))
-    if chance.random() < (0.5 if is_timed else 0.1) and all(own.columns != ("ts", "ts") for own in apart):
-        apart.append(draw_times(chance))
+    has_times = any(own.columns == ("ts", "ts") for own in apart)
+    if (is_timed or equal or not apart) and not has_times and chance.random() < 0.3:
+        apart.append(draw_times(chance))  # without an equality, at most one difference is not of event times
     count = 0 if apart and not equal else 2
     ranges = tuple(_ranges(chance, chance.choice([0, 1, 1, 2][: count + 2])) for _ in range(2))
     others = tuple(chance.sample(OTHERS, chance.choice([0, 0, 0, 1, 2])))

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.families.joins.conditions import Conditions, conditions_of
-from headrace.sql.bands import double_key
+from headrace.sql.bands import Band, double_key
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
 from headrace.sql.schema import parse_schema
@@ -96,9 +96,14 @@ def test_a_condition_is_what_spark_takes_it_for(pairs: list[Pair], text: str) ->
 
 
 def _attributes(found: Conditions) -> list[Expr]:
-    pairs = [*found.equalities, *(pair for pair, _ in found.differences)]
+    pairs = [*found.equalities, *(pair for pair, _ in _differences(found))]
     own = [attribute for side in found.ranges for attribute, _ in side]
     return list(dict.fromkeys([*(e for pair in pairs for e in pair), *own]))
+
+
+def _differences(found: Conditions) -> list[tuple[tuple[Expr, Expr], Band]]:
+    """Of finite numbers a comparison is one too."""
+    return [*found.differences, *((pair, band) for pair, band, _ in found.comparisons)]
 
 
 def _holds(found: Conditions, values: dict[Expr, Any]) -> bool:
@@ -106,7 +111,7 @@ def _holds(found: Conditions, values: dict[Expr, Any]) -> bool:
     for left, right in found.equalities:
         if values[left] is None or values[left] != values[right]:
             return False
-    for (left, right), band in found.differences:
+    for (left, right), band in _differences(found):
         a, b = values[left], values[right]
         if a is None or b is None or _key(_number(b) - _number(a)) not in band:
             return False

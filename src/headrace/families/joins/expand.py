@@ -1,6 +1,9 @@
 """Answers of joins, made when they are read: pairs of committed rows that meet, by turn.
 
 Where a table is joined, rows are replaced, and answers taken back (`residue.py`).
+
+A query begins with the first turn that knows of it.  From then on every turn counts, also one of the other relation
+that was begun before: whatever pair of rows then comes is answered, and what was answered is taken back when it goes.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import pyarrow as pa
 from headrace.catalog.catalog import Registered
 from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.filtering import FilterLog
-from headrace.families.joins.history import History
+from headrace.families.joins.history import NEVER, History
 from headrace.families.joins.pairs import pairs_of
 from headrace.families.joins.plan import Share, filter_share, share
 from headrace.families.joins.residue import answers_of, columns_read, empty_answer
@@ -44,18 +47,20 @@ class JoinReader:
         if query.joined is None:
             filtered = filter_share(query, self._relation_of(query.source))
             assert isinstance(filtered, Share)
-            return FilterLog(registered, filtered, self._history(query.source), self._store)
+            history = self._history(query.source)
+            history.refresh()
+            return FilterLog(registered, filtered, history, self._store)
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
+        while sum(side.refresh() for side in sides):  # until nothing is new: a turn is seen with all before it
+            pass
         has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
         return JoinLog(registered, own, sides, self._store, has_table)
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
             self._histories[relation] = History(relation, self._ledger_of(relation), self._store)
-        history = self._histories[relation]
-        history.refresh()
-        return history
+        return self._histories[relation]
 
 
 class JoinLog:
@@ -70,10 +75,11 @@ class JoinLog:
         self._store = store
         self._has_table = has_table
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
-        for side, history in enumerate(sides):
-            for done in history.rounds:
-                if registered.is_answered_with(done.version):
-                    self._turns.setdefault(done.tick, []).append((side, done))
+        turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds]
+        self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
+        for side, done in turns:
+            if done.tick >= self._since and (registered.until is None or done.version < registered.until):
+                self._turns.setdefault(done.tick, []).append((side, done))
 
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""
@@ -112,6 +118,7 @@ class JoinLog:
         mine = event[own]
         at = history.ticks(mine)
         there = other.are_there(rows, at, side)
+        there &= np.maximum(history.came(mine), other.ticks(rows)) >= self._since
         mine, rows, own, at = mine[there], rows[there], own[there], at[there]
         left, right = (mine, rows) if side == 0 else (rows, mine)
         return left, right, sign[own], at * 2 + side

@@ -105,6 +105,7 @@ def _check(query: Query, found: Conditions) -> None:
         raise _empty(query, _name(found.empty[0]))
     attributes = [e for pair in found.equalities for e in pair]
     attributes += [e for pair, _ in found.differences for e in pair]
+    attributes += [e for pair, _, part in found.comparisons for e in (*pair, part)]
     attributes += [e for side in found.ranges for e, _ in side]
     for expr in (*attributes, *found.rest, *(o.expr for o in query.outputs)):
         reason = supports(expr)
@@ -127,18 +128,21 @@ def _name(expr: Expr) -> str:
 
 def _band_pair(found: Conditions, left: Relation, right: Relation) -> Pair | None:
     """The difference rows are looked up by: not that of the event times, if there is another."""
-    pairs = [pair for pair, _ in found.differences]
+    pairs = [*(pair for pair, _ in found.differences), *(pair for pair, _, _ in found.comparisons)]
     return next((pair for pair in pairs if not _is_time(pair, left, right)), next(iter(pairs), None))
 
 
 def _band(found: Conditions, pair: Pair, names: tuple[str, str]) -> tuple[Joint, tuple[Box, ...], Conditions]:
     joint = Joint(names, BAND, ((pair[0],), (pair[1],)))
-    band = dict(found.differences)[pair]
+    band = dict(found.differences).get(pair, ALL)
+    for own, beyond, _ in found.comparisons:
+        band = band.intersection(beyond) if own == pair else band
     is_double = pair[0].type.is_fractional
     ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in band.intervals]
     boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
     others = tuple(d for d in found.differences if d[0] != pair)
-    return joint, boxes, Conditions((), others, found.ranges, found.rest)
+    rest = (*found.rest, *(part for own, _, part in found.comparisons if own != pair))
+    return joint, boxes, Conditions((), others, found.ranges, rest)
 
 
 def _doubles(interval: tuple[int, int]) -> tuple[float, float]:
@@ -162,7 +166,8 @@ def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box
     others = tuple(tuple(r for r in side if r != c) for side, c in zip(found.ranges, chosen, strict=True))
     unsure = () if not pairs or (is_exact(meets[0]) and is_exact(meets[1])) else pairs
     joint = Joint(names, SELECT, meets, (ranged[0], ranged[1]))
-    return joint, boxes, Conditions(unsure, found.differences, (others[0], others[1]), found.rest)
+    rest = (*found.rest, *(part for _, _, part in found.comparisons))
+    return joint, boxes, Conditions(unsure, found.differences, (others[0], others[1]), rest)
 
 
 def is_exact(meets: Sequence[Expr]) -> bool:

@@ -14,11 +14,11 @@ import pyarrow as pa
 from headrace.errors import ServingError
 from headrace.evaluation.arrow import arrow_type
 from headrace.evaluation.vectors import FinishError
-from headrace.families.joins.arrays import Ints
+from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.attributes import Mask, compiled, double_keys, keys, numbers, same
 from headrace.families.joins.conditions import Conditions
 from headrace.families.joins.rowfiles import KIND
-from headrace.sql.bands import Band
+from headrace.sql.bands import LEAST, MOST, Band
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr, walk
 
@@ -76,10 +76,18 @@ def _passes(query: Query, residue: Conditions, rows: Rows) -> Mask:
 
 def _is_apart(left: Expr, right: Expr, band: Band, rows: Rows) -> Mask:
     a, b = numbers(left, rows[0]), numbers(right, rows[1])
-    apart = b.values - a.values
-    if apart.dtype == np.float64:  # Spark compares NaN and infinities too
-        return (a.valid | a.odd) & (b.valid | b.odd) & within(band, double_keys(apart))
-    return a.valid & b.valid & within(band, apart)
+    found: Mask = (a.valid | a.odd) & (b.valid | b.odd) & within(band, _apart(a.values, b.values))
+    return found
+
+
+def _apart(a: Numbers, b: Numbers) -> Ints:
+    """Keys of differences, NaN and infinities among them; whole numbers beyond 64 bits are the last there are."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        apart = b - a
+    if apart.dtype == np.float64:
+        return double_keys(apart)
+    is_over = ((b ^ a) & (b ^ apart)) < 0
+    return np.where(is_over, np.where(b < 0, LEAST, MOST), apart)
 
 
 def within(band: Band, found: Ints) -> Mask:

@@ -11,10 +11,11 @@ select-join by the range of side 1 for rows of side 0, and the other way round.
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.partition import canonical
@@ -79,32 +80,33 @@ class Standing:
     def __init__(self, joint: Joint) -> None:
         self.joint = joint
         self.levels: list[Level] = []
-        self._here: set[int] = set()
-        self._gone: set[int] = set()
+        self._here: dict[int, int] = {}  # how many ranges each has; of those that are gone, in the levels still
+        self._gone: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._here)
 
     def update(self, comes: Mapping[int, Sequence[Box]], goes: Collection[int]) -> None:
         """Queries come and go."""
-        self._here.difference_update(goes)
-        self._here.update(comes)
-        self._gone.update(goes)
+        self._gone.update({i: self._here.pop(i) for i in goes})
+        self._here.update({i: len(boxes) for i, boxes in comes.items()})
         if comes:
             self.levels.append(level_of(self.joint, comes))
         self._merge()
 
     def _merge(self) -> None:
         total = sum(len(level) for level in self.levels)
-        if self._gone and len(self._gone) > GONE_MAX * max(total, 1):
+        if sum(self._gone.values()) > GONE_MAX * total:
             self._merge_from(0)
         while len(self.levels) > 1 and len(self.levels[-1]) * RATIO >= len(self.levels[-2]):
             self._merge_from(len(self.levels) - 2)
 
     def _merge_from(self, first: int) -> None:
-        merged = _merged(self.joint, self.levels[first:], self._gone)
-        if first == 0:
-            self._gone.clear()
+        ids = np.concatenate([level.ids for level in self.levels[first:]])
+        kept = ~np.isin(ids, np.fromiter(self._gone, np.int64, len(self._gone)))
+        merged = _merged(self.joint, self.levels[first:], kept)
+        for i in set(ids[~kept].tolist()):
+            del self._gone[i]
         self.levels[first:] = [merged] if len(merged) else []
 
 
@@ -121,10 +123,8 @@ def _is_double(joint: Joint) -> bool:
     return joint.kind == BAND and joint.meets[0][0].type.is_fractional
 
 
-def _merged(joint: Joint, levels: Iterable[Level], gone: set[int]) -> Level:
-    levels = list(levels)
+def _merged(joint: Joint, levels: Sequence[Level], kept: NDArray[np.bool_]) -> Level:
     ids = np.concatenate([level.ids for level in levels])
-    kept = ~np.isin(ids, np.fromiter(gone, np.int64, len(gone)))
     lo, hi = (
         tuple(np.concatenate([getattr(level, name)[side] for level in levels])[kept] for side in (0, 1))
         for name in ("lo", "hi")
