@@ -50,8 +50,8 @@ QUERIES = {
     "wide": "SELECT r.k AS rk, t.k AS tk FROM r JOIN t ON abs(t.v - r.v) <= 12",
 }
 STEPS = (
-    Step(add=("band", "select")), Step(files=1), Step(add=("wide", "self")), Step(files=2), Step(drop="band"),
-    Step(files=3), Step(add=("band",)), Step(files=4),
+    Step(add=("band", "select")), Step(files=1), Step(files=2), Step(drop="band"), Step(add=("wide", "band", "self")),
+    Step(files=3),
 )
 ROWS = 6
 Row = dict[str, Any]
@@ -157,40 +157,51 @@ def _run(rows: pa.Table, work: job.Work) -> list[Any]:
 
 
 class JoinScenario:
-    """All steps the home does not have yet.  `acked` is called when something has been promised."""
+    """All steps the home does not have yet.  `acked` is called when something has been promised; `restarts`: before
+    files are read all that is remembered is forgotten, as by another process."""
 
-    def __init__(self, disk: Disk, source: Path, acked: Callable[[Promise], None] = lambda promise: None) -> None:
+    def __init__(self, disk: Disk, source: Path, acked: Callable[[Promise], None] = lambda promise: None,
+                 restarts: bool = False) -> None:
         self._disk = disk
+        self._source = source
         self._sources = {name: source / name for name in NAMES}
         self._acked = acked
+        self._restarts = restarts
         self._config = Config()
         self.home = Home(disk.root, disk)
         self.catalog = Catalog(disk, self._config)
-        self.joints = Joints(disk, self._config, self.catalog.relation, self._ledger)
         self.pipelines: dict[str, Pipeline] = {}
 
     def run(self) -> None:
         self.home.hold()
         try:
             self._promise()
-            for relation in relations_of(next(iter(self._sources.values())).parent).values():
+            for relation in relations_of(self._source).values():
                 self.catalog.create(relation)
                 self._promise()
-                self.pipelines[relation.name] = Pipeline(
-                    self.home, relation, self.catalog, [CountFamily(), JoinsFamily(self.joints)], self._config,
-                    lambda registered: "joins", AtOnce())
+            self.begin()
             with workers(self._disk):
                 for step in self._to_do():
                     self.do(step)
         finally:
             self.home.release()
 
+    def begin(self) -> None:
+        """Pipelines that know nothing yet."""
+        joints = Joints(self._disk, self._config, self.catalog.relation, self._ledger)
+        families = [CountFamily(), JoinsFamily(joints)]
+        for name, relation in relations_of(self._source).items():
+            self.pipelines[name] = Pipeline(self.home, relation, self.catalog, families, self._config,
+                                            lambda registered: "joins", AtOnce())
+
     def do(self, step: Step) -> None:
         if step.add:
-            self.catalog.add([bound(self._sources["r"].parent, name) for name in step.add])
+            self.catalog.add([bound(self._source, name) for name in step.add])
         elif step.drop:
             self.catalog.drop(step.drop)
         else:
+            if self._restarts:
+                self.begin()
             for name, source in self._sources.items():
                 reveal(source, max(step.files, len(list(source.iterdir()))))
                 self._promise()
@@ -215,7 +226,7 @@ class JoinScenario:
         """`round_id` is how many rounds of any relation there are; `files` those of both."""
         newest = [p.ledger.newest for p in self.pipelines.values()]
         rounds = sum(m.round_id + 1 for m in newest if m is not None)
-        self._acked(Promise(self.catalog.version, rounds, self.home.epoch, files_in(self._sources["r"].parent)))
+        self._acked(Promise(self.catalog.version, rounds, self.home.epoch, files_in(self._source)))
 
     def _to_do(self) -> list[Step]:
         changes, steps = self.catalog.version - len(NAMES), list(STEPS)

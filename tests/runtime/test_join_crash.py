@@ -22,13 +22,14 @@ from tests.runtime.recording import (
 )  # fmt: skip
 
 CUT = pure_crash(dropped, False)
-WAYS = (CUT, pure_crash(kept, True), pure_crash(torn, True), pure_crash(zeroed, True), pure_crash(kept, False))
+KILL = pure_crash(kept, True)
+WAYS = (CUT, KILL, pure_crash(torn, True), pure_crash(zeroed, True), pure_crash(kept, False))
 
 
 class Bench:
     """A recorded run, and a place to replay its crashes in."""
 
-    def __init__(self, folder: Path, skips: Callable[[str], bool] = lambda path: False) -> None:
+    def __init__(self, folder: Path, restarts: bool, skips: Callable[[str], bool] = lambda path: False) -> None:
         self.folder = folder
         self.source = folder / "src"
         for name in NAMES:
@@ -38,7 +39,7 @@ class Bench:
         def acked(promise: Promise) -> None:
             disk.acked = promise
 
-        JoinScenario(disk, self.source, acked).run()
+        JoinScenario(disk, self.source, acked, restarts).run()
         self.ops = disk.ops
         self.whole = seen_by_watcher(disk)
 
@@ -86,10 +87,14 @@ def first_failure(bench: Bench, ways: tuple[Crash, ...]) -> str | None:
     return None
 
 
-def test_every_crash_keeps_every_answer_in_its_place(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+@pytest.mark.parametrize(("restarts", "ways"), [
+    (True, (CUT,)), pytest.param(True, WAYS, marks=pytest.mark.slow), pytest.param(False, WAYS, marks=pytest.mark.slow),
+], ids=["power cuts", "restarts", "one process"])  # fmt: skip
+@pytest.mark.timeout(1200)
+def test_every_crash_keeps_every_answer_in_its_place(tmp_path: Path, restarts: bool, ways: tuple[Crash, ...]) -> None:
+    bench = Bench(tmp_path, restarts)
     check_whole(bench.whole)
-    assert first_failure(bench, WAYS) is None
+    assert first_failure(bench, ways) is None
 
 
 def check_whole(whole: Seen) -> None:
@@ -111,5 +116,10 @@ FORGOTTEN: dict[str, Callable[[str], bool]] = {
 
 @pytest.mark.parametrize("what", FORGOTTEN)
 def test_a_forgotten_sync_is_noticed(tmp_path: Path, what: str) -> None:
-    bench = Bench(tmp_path, FORGOTTEN[what])
-    assert first_failure(bench, (CUT,)) is not None
+    """Already when the power is cut at the end."""
+    bench = Bench(tmp_path, False, FORGOTTEN[what])
+    model = Model()
+    for op in bench.ops:
+        model.apply(op)
+    with pytest.raises(HeadraceError, match="FILE_DAMAGED"):
+        bench.check_crash(bench.ops[-1], model, CUT)
