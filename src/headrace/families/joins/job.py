@@ -78,7 +78,7 @@ class JoinsWork:
                 self._joints.turn.acquire()
                 self._has_turn = True
         with watch.stage("joins"):
-            looks, held = self._joints.looks(self._name, self._place.folder)
+            looks, held = self._joints.looks(self._name, self._place.folder, self._committed())
             reports = self._take(batch, round, looks) if round.census.rows else []
         over = self._over_limit(reports)
         return Reading(partial(self._answer, looks, held, reports), faults=over)
@@ -166,12 +166,16 @@ class JoinsWork:
 
     def _tidy(self) -> None:
         """Levels that were written for a round that was not committed."""
-        newest = self._place.ledger.newest
-        kept = {m.path for m in newest.held} if newest is not None else set()
+        kept = {mark.path for mark in self._committed()}
         folder = f"{self._place.folder}/levels"
-        for path in (self._place.disk.root / folder).glob("*.npz"):
+        for path in (self._place.disk.root / folder).iterdir():
             if f"{folder}/{path.name}" not in kept:
                 self._place.disk.remove(f"{folder}/{path.name}")
+
+    def _committed(self) -> tuple[FileMark, ...]:
+        """Levels, among other files, that the newest round needs."""
+        newest = self._place.ledger.newest
+        return () if newest is None else newest.held
 
 
 def _nothing(place: Place, round: Round, watch: Stopwatch) -> Outcome:

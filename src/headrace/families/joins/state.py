@@ -136,14 +136,17 @@ class Joints:
 
     # -- a round ------------------------------------------------------------------------------------
 
-    def looks(self, relation: str, folder: str) -> tuple[list[Look], list[FileMark]]:
-        """How rows of a relation are looked up, and the files of levels that are needed for it."""
+    def looks(
+        self, relation: str, folder: str, committed: Sequence[FileMark]
+    ) -> tuple[list[Look], list[FileMark]]:
+        """How rows of a relation are looked up, and the files of levels that are needed for it; those that are not
+        `committed` are written."""
         found: list[Look] = []
         held: list[FileMark] = []
         for joint, standing in self._standing.items():
             if relation not in joint.relations or not standing.levels:
                 continue
-            marks = [self._level(folder, level) for level in standing.levels]
+            marks = [self._level(folder, level, committed) for level in standing.levels]
             held += marks
             paths = tuple(mark.path for mark in marks)
             rates = tuple(self._rates.get(path) for path in paths)
@@ -156,14 +159,17 @@ class Joints:
         self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
         return found, held
 
-    def _level(self, folder: str, level: Level) -> FileMark:
-        key = folder, level
-        if key not in self._levels:
-            data = level.pack()
-            path = f"{folder}/levels/{sha256(data).hexdigest()[:32]}.npz"
-            self._disk.put(path, data)
-            self._levels[key] = mark_of(path, data)
-        return self._levels[key]
+    def _level(self, folder: str, level: Level, committed: Sequence[FileMark]) -> FileMark:
+        """Named by its content, so it may be there: a committed file is left alone, any other may be gone or torn."""
+        known = self._levels.get((folder, level))
+        if known is not None and known in committed:
+            return known
+        data = level.pack()
+        mark = mark_of(f"{folder}/levels/{sha256(data).hexdigest()[:32]}.npz", data)
+        if mark not in committed:
+            self._disk.put_aside(mark.path, data)
+        self._levels[folder, level] = mark
+        return mark
 
     def note(self, rates: Mapping[str, Rates]) -> None:
         self._rates.update(rates)
