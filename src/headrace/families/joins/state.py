@@ -1,7 +1,7 @@
 """Joins of one engine: what the pipelines of relations that are joined have in common.
 
 A round of one relation looks at the rows the others have committed, so only one such round is under way at a time:
-`turn` is the lock, held from that look to the commit.
+`turn` is the lock, held from that look to the commit.  Each relation plans in a thread of its own, at any time.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Joints:
     def __init__(self, disk: Disk, config: Config, relation_of: Callable[[str], Relation],
                  ledger_of: Callable[[str], Ledger]) -> None:  # fmt: skip
         self.turn = threading.Lock()
+        self._planning = threading.Lock()
         self._disk = disk
         self._config = config
         self._relation_of = relation_of
@@ -65,6 +66,10 @@ class Joints:
 
     def replan(self, relation: str, queries: Sequence[Registered]) -> None:
         """These are the joins of a relation from its next round on."""
+        with self._planning:
+            self._replan(relation, queries)
+
+    def _replan(self, relation: str, queries: Sequence[Registered]) -> None:
         self._queries[relation] = {r.id: self._share(r) for r in queries}
         known = {i: s for own in self._queries.values() for i, s in own.items()}
         by_joint: dict[Joint, dict[int, Share]] = {joint: {} for joint in self._standing}
@@ -143,10 +148,8 @@ class Joints:
         `committed` are written."""
         found: list[Look] = []
         held: list[FileMark] = []
-        for joint, standing in self._standing.items():
-            if relation not in joint.relations or not standing.levels:
-                continue
-            marks = [self._level(folder, level, committed) for level in standing.levels]
+        for joint, levels in self._levels_of(relation).items():
+            marks = [self._level(folder, level, committed) for level in levels]
             held += marks
             paths = tuple(mark.path for mark in marks)
             rates = tuple(self._rates.get(path) for path in paths)
@@ -158,6 +161,11 @@ class Joints:
         self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
         self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
         return found, held
+
+    def _levels_of(self, relation: str) -> dict[Joint, list[Level]]:
+        with self._planning:
+            return {joint: list(standing.levels) for joint, standing in self._standing.items()
+                    if relation in joint.relations and standing.levels}  # fmt: skip
 
     def _level(self, folder: str, level: Level, committed: Sequence[FileMark]) -> FileMark:
         """Named by its content, so it may be there: a committed file is left alone, any other may be gone or torn."""
