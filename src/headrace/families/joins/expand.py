@@ -53,22 +53,31 @@ class JoinReader:
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
         has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
-        return JoinLog(registered, own, sides, self._store, has_table)
+        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, has_table)
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
             self._histories[relation] = History(relation, self._ledger_of(relation), self._store)
-        history = self._histories[relation]
-        history.refresh()
-        return history
+        return self._histories[relation]
+
+
+def _newest_turn(sides: tuple[History, History]) -> int:
+    """A turn up to which all is there.  Rounds come while one side is looked at after the other; what came before the
+    newest that was seen is there when both are looked at once more."""
+    for _ in range(2):
+        newest = max(history.tick for history in sides)
+        for history in sides:
+            history.refresh()
+    return newest
 
 
 class JoinLog:
-    """Answers of one query by turn, as far as is committed now."""
+    """Answers of one query by turn, as far as is committed now: `until` a turn."""
 
     def __init__(
-        self, registered: Registered, own: Share, sides: tuple[History, History], store: Store, has_table: bool
-    ) -> None:
+        self, registered: Registered, own: Share, sides: tuple[History, History], until: int, store: Store,
+        has_table: bool,
+    ) -> None:  # fmt: skip
         self._query = registered.query
         self._share = own
         self._sides = sides
@@ -77,7 +86,7 @@ class JoinLog:
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
         for side, history in enumerate(sides):
             for done in history.rounds:
-                if done.version >= registered.version:
+                if done.version >= registered.version and done.tick <= until:
                     self._turns.setdefault(done.tick, []).append((side, done))
 
     def rounds(self, after: int = -1) -> list[int]:

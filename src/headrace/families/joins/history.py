@@ -37,6 +37,11 @@ class History:
     def rounds(self) -> Sequence[JoinRound]:
         return self._rounds.rounds
 
+    @property
+    def tick(self) -> int:
+        """The newest turn."""
+        return self.rounds[-1].tick if self.rounds else 0
+
     def refresh(self) -> None:
         self._ledger.refresh()
         gone, gone_at = [self._gone], [self._gone_at]
