@@ -28,7 +28,7 @@ from headrace.families.joins.job import JoinsFamily
 from headrace.families.joins.rowfiles import KIND
 from headrace.families.joins.state import Joints
 from headrace.reading import watch_answers
-from headrace.runtime.family import Batch, Outcome, Place, Reading, Round
+from headrace.runtime.family import Batch, Family, Outcome, Place, Reading, Round
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.rounds import Pipeline
@@ -77,7 +77,7 @@ class Files(list[int]):
         pass
 
     @property
-    def sparkSession(self) -> Any:  # noqa: N802 - Spark's name
+    def sparkSession(self) -> Any:
         return SimpleNamespace(range=lambda first, last, *_: pa.table({"id": pa.array(range(first, last))}))
 
 
@@ -130,7 +130,7 @@ def workers(disk: Disk) -> Iterator[None]:
 
     job._store.cache_clear()
     context = SimpleNamespace(get=lambda: SimpleNamespace(partitionId=lambda: 0))
-    with patch.multiple(job, _rows=_rows, _run=_run, TaskContext=context), patch(
+    with patch.multiple(job, _rows=_rows, _collected=_collected, TaskContext=context), patch(
         "headrace.families.joins.probing.write_table", write
     ), patch("headrace.families.joins.probes.write_table", write):
         yield
@@ -149,8 +149,8 @@ def _arrow(rows: list[Row]) -> pa.Table:
     return table.append_column(KIND, pa.array(np.zeros(len(rows), np.int8)))
 
 
-def _run(rows: pa.Table, work: job.Work) -> list[Any]:
-    return [job._unpack(found.column(0)[0].as_py()) for found in work(iter(rows.to_batches()))]
+def _collected(rows: pa.Table, work: job.Work) -> list[str]:
+    return [found.column(0)[0].as_py() for found in work(iter(rows.to_batches()))]
 
 
 # -- the steps ----------------------------------------------------------------------------------------------
@@ -173,6 +173,13 @@ class JoinScenario:
         self.pipelines: dict[str, Pipeline] = {}
 
     def run(self) -> None:
+        with self.held():
+            for step in self._to_do():
+                self.do(step)
+
+    @contextmanager
+    def held(self) -> Iterator[JoinScenario]:
+        """With the home, its relations and workers, for steps to be done."""
         self.home.hold()
         try:
             self._promise()
@@ -181,15 +188,14 @@ class JoinScenario:
                 self._promise()
             self.begin()
             with workers(self._disk):
-                for step in self._to_do():
-                    self.do(step)
+                yield self
         finally:
             self.home.release()
 
     def begin(self) -> None:
         """Pipelines that know nothing yet."""
-        joints = Joints(self._disk, self._config, self.catalog.relation, self._ledger)
-        families = [CountFamily(), JoinsFamily(joints)]
+        self.joints = Joints(self._disk, self._config, self.catalog.relation, self._ledger)
+        families: list[Family] = [CountFamily(), JoinsFamily(self.joints)]
         for name, relation in relations_of(self._source).items():
             self.pipelines[name] = Pipeline(self.home, relation, self.catalog, families, self._config,
                                             lambda registered: "joins", AtOnce())
@@ -265,20 +271,26 @@ def reveal_both(source: Path, files: int) -> None:
 # -- what is there ------------------------------------------------------------------------------------------
 
 
-def seen_by_watcher(disk: Disk, check: bool = True) -> Seen:
+def seen_by_watcher(disk: Disk) -> Seen:
     """All committed answers of the live queries, by place; every file of every kept round is checked on the way."""
     catalog, home = Catalog(disk, Config()), Home(disk.root, disk)
     ledgers = {name: Ledger(disk, home.stream_folder(name)) for name in catalog.relations}
-    for ledger in ledgers.values() if check else ():
+    for ledger in ledgers.values():
         ledger.check_sizes()
         for mark in ledger.kept_files():
             ledger.check(mark)
-    reader = JoinReader(disk.root, catalog.relation, lambda name: Ledger(disk, home.stream_folder(name)))
-    return {name: _watched(reader, registered) for name, registered in catalog.queries.items()}
+    reader = reader_of(disk)
+    return {name: watched(reader, registered) for name, registered in catalog.queries.items()}
 
 
-def _watched(reader: JoinReader, registered: Registered) -> list[tuple[int, Row]]:
-    answers = watch_answers(registered, lambda: reader.log(registered), None, lambda: False, 0)
+def reader_of(disk: Disk) -> JoinReader:
+    home = Home(disk.root, disk)
+    relation_of = Catalog(disk, Config()).relation
+    return JoinReader(disk.root, relation_of, lambda name: Ledger(disk, home.stream_folder(name)))
+
+
+def watched(reader: JoinReader, registered: Registered, since: int | None = None) -> list[tuple[int, Row]]:
+    answers = watch_answers(registered, lambda: reader.log(registered), since, lambda: False, 0)
     return [(a.seq, dict(a)) for a in answers]
 
 

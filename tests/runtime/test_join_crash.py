@@ -18,7 +18,18 @@ from headrace.runtime.ledger import Ledger
 from tests.runtime.fakespark import SparkStuckError
 from tests.runtime.joined import NAMES, STEPS, JoinScenario, Seen, joined_by_hand, net, reveal_both, seen_by_watcher
 from tests.runtime.recording import (
-    HOME, Crash, Model, Op, Promise, QuickDisk, RecordingDisk, dropped, kept, pure_crash, torn, zeroed,
+    HOME,
+    Crash,
+    Model,
+    Op,
+    Promise,
+    QuickDisk,
+    RecordingDisk,
+    dropped,
+    kept,
+    pure_crash,
+    torn,
+    zeroed,
 )  # fmt: skip
 
 CUT = pure_crash(dropped, False)

@@ -125,9 +125,9 @@ class Ledger:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            raise self._damaged(mark, "is missing") from None
+            raise damaged(path, "is missing") from None
         if len(data) != mark.size or zlib.crc32(data) != mark.crc:
-            raise self._damaged(mark, "does not match its checksum")
+            raise damaged(path, "does not match its checksum")
         return data
 
     def check_sizes(self) -> None:
@@ -135,9 +135,9 @@ class Ledger:
         for mark in self.kept_files():
             path = self._disk.root / mark.path
             if not path.is_file():
-                raise self._damaged(mark, "is missing")
+                raise damaged(path, "is missing")
             if path.stat().st_size != mark.size:
-                raise self._damaged(mark, "has another size than was committed")
+                raise damaged(path, "has another size than was committed")
 
     def kept_files(self) -> Iterator[FileMark]:
         """Every file that must be there."""
@@ -156,11 +156,13 @@ class Ledger:
             hint="restore it from a backup; `headrace doctor` shows what the home holds", code="MANIFEST_MISSING",
         )
 
-    def _damaged(self, mark: FileMark, how: str) -> HomeError:
-        return HomeError(
-            f"a committed file {how}", value=str(self._disk.root / mark.path),
-            hint="restore it from a backup; `headrace doctor` shows what the home holds", code="FILE_DAMAGED",
-        )
+
+def damaged(path: Path, how: str) -> HomeError:
+    """A file that a manifest speaks for is not what was committed."""
+    return HomeError(
+        f"a committed file {how}", value=str(path),
+        hint="restore it from a backup; `headrace doctor` shows what the home holds", code="FILE_DAMAGED",
+    )
 
 
 def check_catalog(ledger: Ledger, catalog: Catalog) -> None:

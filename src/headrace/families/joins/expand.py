@@ -64,6 +64,7 @@ class JoinReader:
 def _newest_turn(sides: tuple[History, History]) -> int:
     """A turn up to which all is there.  Rounds come while one side is looked at after the other; what came before the
     newest that was seen is there when both are looked at once more."""
+    newest = 0
     for _ in range(2):
         newest = max(history.tick for history in sides)
         for history in sides:

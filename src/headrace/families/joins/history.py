@@ -16,7 +16,7 @@ from headrace.families.joins.image import Image
 from headrace.families.joins.plan import Joint
 from headrace.families.joins.rounds import JoinRound, JoinRounds
 from headrace.families.joins.store import INDEX_BITS, Store
-from headrace.runtime.ledger import FileMark, Ledger
+from headrace.runtime.ledger import Ledger
 
 NEVER = np.iinfo(np.int64).max
 
@@ -29,6 +29,7 @@ class History:
         self._ledger = ledger
         self._store = store
         self._rounds = JoinRounds(ledger)
+        self._new: list[JoinRound] = []
         self._ticks: dict[int, int] = {}
         self._gone: Ints = np.empty(0, np.int64)
         self._gone_at: Ints = np.empty(0, np.int64)
@@ -43,11 +44,20 @@ class History:
         return self.rounds[-1].tick if self.rounds else 0
 
     def refresh(self) -> None:
+        """Take in what was committed since.  Rounds with a damaged file stay new: they are said again."""
         self._ledger.refresh()
+        self._new += self._rounds.refresh()
+        oldest = self.rounds[0].round_id if self.rounds else NEVER
+        kept = [done for done in self._new if done.round_id >= oldest]
+        for file in (file for done in kept for file in done.files):
+            self._store.table(file)
+        self._new = []
+        self._take(kept)
+
+    def _take(self, rounds: Sequence[JoinRound]) -> None:
         gone, gone_at = [self._gone], [self._gone_at]
-        for done in self._rounds.refresh():
+        for done in rounds:
             for file in done.files:
-                self._ledger.check(FileMark(file.path, file.size, file.crc))
                 self._ticks[self._store.number(self.relation, file)] = done.tick
             for file in done.files:
                 went = self._store.gone(self.relation, file)

@@ -17,6 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from headrace.catalog.catalog import Registered
+from headrace.errors import HomeError
 from headrace.families.joins.probes import Written
 from headrace.families.joins.probing import Look, Report, Task, look_all, take_batch
 from headrace.families.joins.rounds import KIND as FOLDER
@@ -201,8 +202,16 @@ Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def _run(frame: DataFrame, work: Work) -> list[Report]:
-    found = frame.mapInArrow(work, REPORT).toArrow().column(0).to_pylist()
-    return [_unpack(text) for text in found]
+    reports = [_unpack(text) for text in _collected(frame, work)]
+    for report in reports:
+        if report.damage is not None:
+            raise HomeError(**report.damage)
+    return reports
+
+
+def _collected(frame: DataFrame, work: Work) -> list[str]:
+    found: list[str] = frame.mapInArrow(work, REPORT).toArrow().column(0).to_pylist()
+    return found
 
 
 @cache
@@ -218,7 +227,8 @@ def _taking(task: Task) -> Work:
         for number, batch in enumerate(batches):
             part = context.partitionId() * BATCHES_MAX + number
             if batch.num_rows:
-                yield _packed(take_batch(pa.Table.from_batches([batch]), task, part, _store(task.root)))
+                rows = pa.Table.from_batches([batch])
+                yield _told(partial(take_batch, rows, task, part, _store(task.root)))
 
     return take
 
@@ -227,19 +237,26 @@ def _looking(task: Task, files: Sequence[RowFile]) -> Work:
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield _packed(look_all(files[number], task, _store(task.root)))
+                yield _told(partial(look_all, files[number], task, _store(task.root)))
 
     return look
 
 
-def _packed(report: Report) -> pa.RecordBatch:
+def _told(work: Callable[[], Report]) -> pa.RecordBatch:
+    """What a worker finds damaged is reported: an error would reach the driver as a text of Spark's."""
+    try:
+        report = work()
+    except HomeError as error:
+        damage = {"what": error.what, "value": str(error.value), "hint": error.hint, "code": error.code}
+        report = Report(None, damage=damage)
     return pa.record_batch([pa.array([json.dumps(asdict(report), default=str)])], names=["report"])
 
 
 def _unpack(text: str) -> Report:
     found: dict[str, Any] = json.loads(text)
     file = None if found["file"] is None else RowFile(**found["file"])
-    return Report(file, [Written(**w) for w in found["written"]], found["odd"], found["odd_rows"])
+    written = [Written(**w) for w in found["written"]]
+    return Report(file, written, found["odd"], found["odd_rows"], found["damage"])
 
 
 def _with(look: Look, files: Sequence[RowFile]) -> Look:

@@ -151,8 +151,8 @@ def prober(kind: str, level: Level, side: int) -> Bands | Selects:
     return Bands(level, side) if kind == BAND else Selects(level, side)
 
 
-def read_records(root: Path, path: str) -> pa.Table:
-    return map_table(root / path)
+def read_records(root: Path, written: Written) -> pa.Table:
+    return map_table(root / written.path, written.size, written.crc)
 
 
 # -- shapes -----------------------------------------------------------------------------------------

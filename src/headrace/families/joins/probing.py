@@ -60,12 +60,13 @@ class Task:
 
 @dataclass(slots=True)
 class Report:
-    """What a batch has left: its row file, the files of records, odd rows, events by method."""
+    """What a batch has left: its row file, the files of records, odd rows; or what it found damaged."""
 
     file: RowFile | None
     written: list[Written] = field(default_factory=list)
     odd: int = 0
     odd_rows: list[dict[str, Any]] = field(default_factory=list)
+    damage: dict[str, str] | None = None
 
 
 def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:

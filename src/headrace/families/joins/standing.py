@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 
@@ -58,6 +59,11 @@ class Level:
         with np.load(io.BytesIO(data), allow_pickle=False) as found:
             a = {name: found[name] for name in found.files}
         return Level(a["ids"], (a["lo0"], a["lo1"]), (a["hi0"], a["hi1"]), (a["group0"], a["group1"]))
+
+
+def level_name(data: bytes) -> str:
+    """The file of a packed level: named by its content, it is never another."""
+    return f"{sha256(data).hexdigest()[:32]}.npz"
 
 
 class Standing:

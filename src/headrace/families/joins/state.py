@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
@@ -19,7 +18,7 @@ from headrace.families.joins.probes import Rates
 from headrace.families.joins.probing import Look
 from headrace.families.joins.rounds import JoinRounds
 from headrace.families.joins.rowfiles import RowFile
-from headrace.families.joins.standing import Level, Standing
+from headrace.families.joins.standing import Level, Standing, level_name
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.values import Relation
 
@@ -173,7 +172,7 @@ class Joints:
         if known is not None and known in committed:
             return known
         data = level.pack()
-        mark = mark_of(f"{folder}/levels/{sha256(data).hexdigest()[:32]}.npz", data)
+        mark = mark_of(f"{folder}/levels/{level_name(data)}", data)
         if mark not in committed:
             self._disk.put_aside(mark.path, data)
         self._levels[folder, level] = mark
