@@ -11,12 +11,16 @@ from itertools import product
 from pathlib import Path
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 
 from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.errors import HeadraceError, HomeError
+from headrace.families.joins import job
 from headrace.families.joins.history import History
+from headrace.families.joins.probing import Report, Task, take_batch
+from headrace.families.joins.store import Store
 from headrace.sql.bind import bind
 from tests.runtime.joined import (
     NAMES,
@@ -116,6 +120,34 @@ def test_leftovers_are_never_counted(tmp_path: Path, whole: Seen) -> None:
         again.do(Step(files=3))
     assert seen_by_watcher(QuickDisk(tmp_path / "race")) == whole
     assert not [path for path in stray if path.exists() and path.stat().st_ino == before[path]]
+
+
+def test_an_attempt_that_lives_on_harms_nothing(tmp_path: Path, whole: Seen) -> None:
+    """A round has failed and is repeated; then a task of the first attempt writes its files."""
+    late: list[Task] = []
+    real = take_batch
+
+    def fail(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
+        late.append(task)
+        raise RuntimeError("no")
+
+    def take(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
+        report = real(rows, task, part, store)
+        for other in late:
+            real(rows.slice(1), other, part, store)
+        late.clear()
+        return report
+
+    with scenario(tmp_path) as held:
+        for step in FIRST:
+            held.do(step)
+        with patch.object(job, "take_batch", fail), pytest.raises(HeadraceError, match="ROUND_FAILED"):
+            held.do(Step(files=2))
+        assert late
+        with patch.object(job, "take_batch", take):
+            held.do(Step(files=2))
+        held.do(Step(files=3))
+    assert seen_by_watcher(QuickDisk(tmp_path / "race")) == whole
 
 
 # -- queries come and go between rounds of the two ------------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -89,8 +90,8 @@ class JoinsWork:
     def _take(self, batch: Batch, round: Round, looks: Sequence[Look]) -> list[Report]:
         """Keep the rows and look them up; rows of a relation joined with itself when all of the round are kept."""
         disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
-        disk.clear(folder)
         disk.make_folder(folder)
+        self._clear(folder)
         own = tuple(self._joints.rows(self._name).files)
         cross = tuple(look for look in looks if look.other != self._name)
         task = Task(str(disk.root.absolute()), folder, round.id, batch.relation, own, cross)
@@ -103,6 +104,11 @@ class JoinsWork:
             numbers = batch.frame.sparkSession.range(0, len(files), 1, max(1, len(files)))
             reports += [replace(r, file=None) for r in _run(numbers, _looking(again, files))]
         return reports
+
+    def _clear(self, folder: str) -> None:
+        """What an attempt at the round has left; the folder stays, for tasks of it may still be writing."""
+        for path in (self._place.disk.root / folder).iterdir():
+            self._place.disk.remove(f"{folder}/{path.name}")
 
     def _over_limit(self, reports: Sequence[Report]) -> dict[int, str]:
         limit = self._place.config.join_rows_max
@@ -224,22 +230,29 @@ def _taking(task: Task) -> Work:
     def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
+        own = _stamped(task)
         for number, batch in enumerate(batches):
             part = context.partitionId() * BATCHES_MAX + number
             if batch.num_rows:
                 rows = pa.Table.from_batches([batch])
-                yield _told(partial(take_batch, rows, task, part, _store(task.root)))
+                yield _told(partial(take_batch, rows, own, part, _store(task.root)))
 
     return take
 
 
 def _looking(task: Task, files: Sequence[RowFile]) -> Work:
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own = _stamped(task)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield _told(partial(look_all, files[number], task, _store(task.root)))
+                yield _told(partial(look_all, files[number], own, _store(task.root)))
 
     return look
+
+
+def _stamped(task: Task) -> Task:
+    """As one attempt at it: Spark may try a task twice, and lets others run when one has failed."""
+    return replace(task, stamp=f".{uuid4().hex[:16]}")
 
 
 def _told(work: Callable[[], Report]) -> pa.RecordBatch:

@@ -48,7 +48,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go."""
+    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; `stamp`: part
+    of the name of every file, so that none is written twice, whoever else still works on the round."""
 
     root: str
     folder: str
@@ -56,6 +57,7 @@ class Task:
     relation: Relation
     own: tuple[RowFile, ...]
     looks: tuple[Look, ...]
+    stamp: str = ""
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile |
     rows = _changes(rows, task, store) if relation.is_table else _signed(rows, relation, COMES)
     if not rows.num_rows:
         return None
-    path = f"{task.folder}/{part:08d}.rows.arrow"
+    path = f"{task.folder}/{part:08d}{task.stamp}.rows.arrow"
     size, crc = write_table(Path(task.root) / path, rows)
     newest = None if relation.time is None else pc.max(rows.column(relation.time).cast(pa.int64())).as_py()
     growth = int(rows.column(SIGN).to_numpy().sum(dtype=np.int64))
@@ -165,7 +167,7 @@ def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report)
     if events.size:
         events = events[np.argsort(b.values[events], kind="stable")]
         image = store.image(look.other, look.files, look.joint, 1 - look.side)
-        probes = Probes(Path(task.root), f"{task.folder}/{file.part:08d}", look.number)
+        probes = Probes(Path(task.root), f"{task.folder}/{file.part:08d}{task.stamp}", look.number)
         for number, path in enumerate(look.levels):
             rates = look.rates[number] if look.rates else None
             level = store.prober(path, look.joint.kind, look.side)
