@@ -19,7 +19,7 @@ def pairs_of(
 ) -> tuple[Ints, Ints]:
     """Events and the rows of the other side they join; `event` are in order of `b`, which is by event, as is `a`."""
     found: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-    for box in boxes:
+    for box in boxes if event.size else ():
         own, other = (box[:2], box[2:]) if side == 0 else (box[2:], box[:2])
         for segment in image.segments:
             first, last = np.empty(event.size, np.int64), np.empty(event.size, np.int64)
