@@ -75,7 +75,7 @@ class Ledger:
         """See what is committed now (another process may be the one that commits)."""
         found = self._found()
         if self.newest is not None and (not found or found[-1] < self.newest.round_id):
-            raise self._missing(self.newest.round_id)
+            raise self.missing(self.newest.round_id)
         if found and (self.newest is None or found[-1] > self.newest.round_id):
             self.newest = self.read(found[-1])
         if self.newest is not None:
@@ -83,7 +83,7 @@ class Ledger:
             found = found[len(self._leftover) :]
             expected = list(range(self.newest.first_round, self.newest.round_id + 1))
             if found != expected:
-                raise self._missing(min(set(expected) ^ set(found)))
+                raise self.missing(min(set(expected) ^ set(found)))
         self.rounds = found
 
     def _found(self) -> list[int]:
@@ -95,7 +95,7 @@ class Ledger:
         try:
             line = path.read_bytes()
         except FileNotFoundError:
-            raise self._missing(round_id) from None
+            raise self.missing(round_id) from None
         crc, _, body = line.rstrip(b"\n").partition(b" ")
         if crc != b"%08x" % zlib.crc32(body):
             raise HomeError(
@@ -150,7 +150,8 @@ class Ledger:
         kind = Path(mark.path).relative_to(self.folder).parts[0]
         return self.newest is None or round_id >= self.newest.keep.get(kind, 0)
 
-    def _missing(self, round_id: int) -> HomeError:
+    def missing(self, round_id: int) -> HomeError:
+        """A round that was committed is not there."""
         return HomeError(
             f"the manifest of round {round_id} is missing", value=str(self._disk.root / self.path(round_id)),
             hint="restore it from a backup; `headrace doctor` shows what the home holds", code="MANIFEST_MISSING",

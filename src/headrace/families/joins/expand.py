@@ -69,6 +69,8 @@ def _newest_turn(sides: tuple[History, History]) -> int:
         newest = max(history.tick for history in sides)
         for history in sides:
             history.refresh()
+    for own, other in (sides, sides[::-1]):
+        own.check_after(other, newest)
     return newest
 
 

@@ -43,6 +43,10 @@ class History:
         """The newest turn."""
         return self.rounds[-1].tick if self.rounds else 0
 
+    def check_after(self, other: History, until: int) -> None:
+        """Has nothing of another relation been lost that rounds `until` a turn have looked at?"""
+        self._rounds.check_after({other.relation: other._rounds}, until)
+
     def refresh(self) -> None:
         """Take in what was committed since.  Rounds with a damaged file stay new: they are said again."""
         self._ledger.refresh()

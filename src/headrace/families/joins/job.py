@@ -147,7 +147,8 @@ class JoinsWork:
         self._joints.note({looks[w.look].levels[w.level]: w.rates for w in written if w.rates is not None})
         rates = self._joints.rates([path for look in looks for path in look.levels])
         odd = sum(r.odd for r in reports)
-        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates)
+        after = self._joints.newest({look.other for look in looks if look.other != self._name})
+        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after)
         marks = [FileMark(f.path, f.size, f.crc) for f in files]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]
         for mark in marks:

@@ -7,7 +7,7 @@ A round of one relation looks at the rows the others have committed, so only one
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.catalog.catalog import Registered
@@ -147,6 +147,7 @@ class Joints:
         `committed` are written."""
         found: list[Look] = []
         held: list[FileMark] = []
+        self.rows(relation)
         for joint, levels in self._levels_of(relation).items():
             marks = [self._level(folder, level, committed) for level in levels]
             held += marks
@@ -156,10 +157,20 @@ class Joints:
                 if joint.relations[side] == relation:
                     files = tuple(self.rows(joint.relations[1 - side]).files)
                     found.append(Look(len(found), joint, side, files, paths, rates))
+        self._check({relation, *(look.other for look in found)})
         kept = {mark.path for mark in held}
         self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
         self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
         return found, held
+
+    def _check(self, relations: Iterable[str]) -> None:
+        rounds = {name: self._rows[name].rounds for name in relations}
+        for own in rounds.values():
+            own.check_after(rounds)
+
+    def newest(self, relations: Iterable[str]) -> dict[str, int]:
+        """Their newest rounds."""
+        return {name: self._rows[name].rounds.newest_id for name in relations}
 
     def _levels_of(self, relation: str) -> dict[Joint, list[Level]]:
         with self._planning:
