@@ -109,7 +109,7 @@ def survive(folder: Path, form: str, spark: SparkSession | None = None) -> None:
     with headrace.Engine(folder / "race", spark=spark, config=CONFIG) as eng:
         source = f"parquet:{folder / 'src'}?maxFilesPerTrigger=1"
         eng.create_stream("s", source, schema=DDL, time="ts", late=f"{LATE_US} microseconds")
-        for step in _to_do(FORMS[form], eng.catalog.version - 1):
+        for step in to_do(FORMS[form], eng.catalog.version - 1):
             match step:
                 case Add(queries):
                     eng.add_many(dict(queries))
@@ -121,7 +121,7 @@ def survive(folder: Path, form: str, spark: SparkSession | None = None) -> None:
     (folder / "done").touch()
 
 
-def _to_do(steps: Sequence[Step], changes: int) -> Iterator[Step]:
+def to_do(steps: Sequence[Step], changes: int) -> Iterator[Step]:
     """The steps after the first `changes` catalog changes."""
     for step in steps:
         if changes > 0:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import headrace
 from headrace.config import Config
 from headrace.errors import PlanError
-from headrace.families.joins.rowfiles import map_table
 from tests.engine.test_joins import DDL, Joined, Row, arrow
 from tests.streams import EPOCH_US, write_file
 
@@ -109,7 +109,7 @@ def test_who_is_affected(spark: SparkSession, tmp_path: Path) -> None:
     told = set()
     for notice in joined.eng.notices("r"):
         rows, ids = notice.affected()
-        numbers = map_table(tmp_path / "race" / notice.rows_path).column("n").take(rows).to_pylist()
+        numbers = pa.ipc.open_file(tmp_path / "race" / notice.rows_path).read_all().column("n").take(rows).to_pylist()
         told |= {(n, names[i]) for n, i in zip(numbers, ids.tolist(), strict=True)}
     answered = {(n, name) for name in names.values() for n in joined.eng.results(name).column("n").to_pylist()}
     assert told == answered and len(told) > 100

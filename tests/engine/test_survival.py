@@ -6,15 +6,6 @@ time, or within milliseconds of a certain file appearing in the home: the middle
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,28 +14,19 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
+from tests.engine.killing import Kill, kill_and_restart
 from tests.engine.survivor import FORMS, Add, Drop, answers_by_id, survive
 from tests.streams import same_value
 
 CHILD = Path(__file__).with_name("survivor.py")
-CHILD_S_MAX = 240
 Answers = dict[int, list[dict[str, Any]]]
 
 # what a round leaves, in the order it does: each is a moment to be killed at
 MOMENTS = (
-    "checkpoint/sources/0/{0}", "checkpoint/offsets/{0}", "panes/{0:012d}.arrow", "rows/{0:012d}",
-    "answers/{0:012d}.plain", "answers/{0:012d}.arrow", "rounds/{0:012d}.json.part", "rounds/{0:012d}.json",
-    "checkpoint/commits/{0}",
+    "s/checkpoint/sources/0/{0}", "s/checkpoint/offsets/{0}", "s/panes/{0:012d}.arrow", "s/rows/{0:012d}",
+    "s/answers/{0:012d}.plain", "s/answers/{0:012d}.arrow", "s/rounds/{0:012d}.json.part", "s/rounds/{0:012d}.json",
+    "s/checkpoint/commits/{0}",
 )
-
-
-@dataclass(frozen=True)
-class Kill:
-    """When: a file of the stream's folder appears (None: at once), and so many seconds later."""
-
-    file: str | None
-    after_s: float
-    all_of_it: bool = True
 
 
 def at(moment: int, round_id: int, after_s: float = 0.0) -> Kill:
@@ -70,7 +52,7 @@ def long(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answe
 
 @pytest.mark.timeout(600)
 def test_three_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> None:
-    hits = kill_and_restart(tmp_path, "short", [at(2, 1), at(7, 3), at(5, 4, 0.002)])
+    hits = kill_and_restart(CHILD, tmp_path, "short", [at(2, 1), at(7, 3), at(5, 4, 0.002)])
     assert hits == 3
     check_same(tmp_path / "race", "short", short)
 
@@ -79,7 +61,7 @@ def test_three_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> N
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_many_kills_leave_the_same_answers(long: Answers, tmp_path: Path, seed: int) -> None:
-    hits = kill_and_restart(tmp_path, "long", draw_kills(Random(seed)))
+    hits = kill_and_restart(CHILD, tmp_path, "long", draw_kills(Random(seed)))
     assert hits >= 12
     check_same(tmp_path / "race", "long", long)
 
@@ -94,75 +76,6 @@ def draw_kills(r: Random) -> list[Kill]:
         if round_id % 5 == 2:
             kills.append(Kill(None, r.uniform(0.5, 9.0)))
     return kills
-
-
-def kill_and_restart(folder: Path, form: str, kills: Sequence[Kill]) -> int:
-    """Run the child to its end through all the kills; how many of them it felt.
-
-    While one runs the next starts its Spark, and waits: it opens the home when the one before is gone."""
-    hits, spare = 0, list[Child]()
-    with ExitStack() as ends:
-        for kill, following in zip_longest([*kills, None], kills[1:]):
-            child = spare.pop() if spare else ends.enter_context(Child(folder, form, _is_late(kill)))
-            if kill is not None and _is_late(following):
-                spare.append(ends.enter_context(Child(folder, form, waits=True)))
-            hits += child.run(kill)
-            child.end()
-    assert (folder / "done").exists()
-    return hits
-
-
-def _is_late(kill: Kill | None) -> bool:
-    """Not while Spark starts."""
-    return kill is None or kill.file is not None
-
-
-class Child:
-    """A process over the folder; with `waits` it starts Spark, and nothing else until it is told to run."""
-
-    def __init__(self, folder: Path, form: str, waits: bool) -> None:
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        self._folder = folder
-        self._log = folder / "child.log"
-        words = [sys.executable, str(CHILD), str(folder), form, *(["wait"] if waits else [])]
-        with self._log.open("ab") as out:
-            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=out, stderr=out, env=env,
-                                             start_new_session=True)
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        with suppress(ProcessLookupError):  # Spark's Java is in the child's group
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    def run(self, kill: Kill | None) -> bool:
-        """Let it run; whether it was killed before it was done."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        moment = None if kill is None or kill.file is None else self._folder / "race" / "streams" / "s" / kill.file
-        deadline = time.monotonic() + CHILD_S_MAX
-        while kill is None or (moment is not None and not moment.exists()):
-            status = self._process.poll()
-            if status is not None:
-                assert status == 0, f"the child failed:\n{_tail(self._log)}"
-                return False
-            assert time.monotonic() < deadline, f"the child hangs:\n{_tail(self._log)}"
-            time.sleep(0.0005 if kill is not None else 0.05)
-        time.sleep(kill.after_s)
-        if kill.all_of_it:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        else:
-            self._process.kill()
-        return self._process.wait() == -signal.SIGKILL
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(line[:300] for line in log.read_text(errors="replace").split("\n")[-60:])
 
 
 # -- what must be true afterwards --------------------------------------------------------------------------

@@ -67,6 +67,10 @@ class RecordingDisk(QuickDisk):
         self._note("remove", path)
 
     def write(self, path: str, data: Bytes) -> None:
+        """A file that is there is empty before it has its new content."""
+        place = self.root / path
+        if place.exists() and place.stat().st_size:
+            self._note("write", path)
         super().write(path, data)
         self._note("write", path, bytes(data))
 

@@ -75,7 +75,7 @@ class Ledger:
         """See what is committed now (another process may be the one that commits)."""
         found = self._found()
         if self.newest is not None and (not found or found[-1] < self.newest.round_id):
-            raise self._missing(self.newest.round_id)
+            raise self.missing(self.newest.round_id)
         if found and (self.newest is None or found[-1] > self.newest.round_id):
             self.newest = self.read(found[-1])
         if self.newest is not None:
@@ -83,7 +83,7 @@ class Ledger:
             found = found[len(self._leftover) :]
             expected = list(range(self.newest.first_round, self.newest.round_id + 1))
             if found != expected:
-                raise self._missing(min(set(expected) ^ set(found)))
+                raise self.missing(min(set(expected) ^ set(found)))
         self.rounds = found
 
     def _found(self) -> list[int]:
@@ -95,7 +95,7 @@ class Ledger:
         try:
             line = path.read_bytes()
         except FileNotFoundError:
-            raise self._missing(round_id) from None
+            raise self.missing(round_id) from None
         crc, _, body = line.rstrip(b"\n").partition(b" ")
         if crc != b"%08x" % zlib.crc32(body):
             raise HomeError(
@@ -125,9 +125,9 @@ class Ledger:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            raise self._damaged(mark, "is missing") from None
+            raise damaged(path, "is missing") from None
         if len(data) != mark.size or zlib.crc32(data) != mark.crc:
-            raise self._damaged(mark, "does not match its checksum")
+            raise damaged(path, "does not match its checksum")
         return data
 
     def check_sizes(self) -> None:
@@ -135,9 +135,9 @@ class Ledger:
         for mark in self.kept_files():
             path = self._disk.root / mark.path
             if not path.is_file():
-                raise self._damaged(mark, "is missing")
+                raise damaged(path, "is missing")
             if path.stat().st_size != mark.size:
-                raise self._damaged(mark, "has another size than was committed")
+                raise damaged(path, "has another size than was committed")
 
     def kept_files(self) -> Iterator[FileMark]:
         """Every file that must be there."""
@@ -150,17 +150,20 @@ class Ledger:
         kind = Path(mark.path).relative_to(self.folder).parts[0]
         return self.newest is None or round_id >= self.newest.keep.get(kind, 0)
 
-    def _missing(self, round_id: int) -> HomeError:
+    def missing(self, round_id: int) -> HomeError:
+        """A round that was committed is not there."""
         return HomeError(
             f"the manifest of round {round_id} is missing", value=str(self._disk.root / self.path(round_id)),
             hint="restore it from a backup; `headrace doctor` shows what the home holds", code="MANIFEST_MISSING",
         )
 
-    def _damaged(self, mark: FileMark, how: str) -> HomeError:
-        return HomeError(
-            f"a committed file {how}", value=str(self._disk.root / mark.path),
-            hint="restore it from a backup; `headrace doctor` shows what the home holds", code="FILE_DAMAGED",
-        )
+
+def damaged(path: Path, how: str) -> HomeError:
+    """A file that a manifest speaks for is not what was committed."""
+    return HomeError(
+        f"a committed file {how}", value=str(path),
+        hint="restore it from a backup; `headrace doctor` shows what the home holds", code="FILE_DAMAGED",
+    )
 
 
 def check_catalog(ledger: Ledger, catalog: Catalog) -> None:

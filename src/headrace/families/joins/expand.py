@@ -52,10 +52,8 @@ class JoinReader:
             return FilterLog(registered, filtered, history, self._store)
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
-        while sum(side.refresh() for side in sides):  # until nothing is new: a turn is seen with all before it
-            pass
         has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
-        return JoinLog(registered, own, sides, self._store, has_table)
+        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, has_table)
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
@@ -63,19 +61,33 @@ class JoinReader:
         return self._histories[relation]
 
 
+def _newest_turn(sides: tuple[History, History]) -> int:
+    """A turn up to which all is there.  Rounds come while one side is looked at after the other; what came before the
+    newest that was seen is there when both are looked at once more."""
+    newest = 0
+    for _ in range(2):
+        newest = max(history.tick for history in sides)
+        for history in sides:
+            history.refresh()
+    for own, other in (sides, sides[::-1]):
+        own.check_after(other, newest)
+    return newest
+
+
 class JoinLog:
-    """Answers of one query by turn, as far as is committed now."""
+    """Answers of one query by turn, as far as is committed now: `until` a turn."""
 
     def __init__(
-        self, registered: Registered, own: Share, sides: tuple[History, History], store: Store, has_table: bool
-    ) -> None:
+        self, registered: Registered, own: Share, sides: tuple[History, History], until: int, store: Store,
+        has_table: bool,
+    ) -> None:  # fmt: skip
         self._query = registered.query
         self._share = own
         self._sides = sides
         self._store = store
         self._has_table = has_table
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
-        turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds]
+        turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds if done.tick <= until]
         self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
         for side, done in turns:
             if done.tick >= self._since and (registered.until is None or done.version < registered.until):

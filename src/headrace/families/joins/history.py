@@ -16,7 +16,7 @@ from headrace.families.joins.image import Image
 from headrace.families.joins.plan import Joint
 from headrace.families.joins.rounds import JoinRound, JoinRounds
 from headrace.families.joins.store import INDEX_BITS, Store
-from headrace.runtime.ledger import FileMark, Ledger
+from headrace.runtime.ledger import Ledger
 
 NEVER = np.iinfo(np.int64).max
 
@@ -50,6 +50,7 @@ class History:
         self._ledger = ledger
         self._store = store
         self._rounds = JoinRounds(ledger)
+        self._new: list[JoinRound] = []
         self._ticks: dict[int, int] = {}
         self._went = _Turns()
         self._came = _Turns()
@@ -58,14 +59,30 @@ class History:
     def rounds(self) -> Sequence[JoinRound]:
         return self._rounds.rounds
 
-    def refresh(self) -> bool:
-        """Whether anything was new."""
+    @property
+    def tick(self) -> int:
+        """The newest turn."""
+        return self.rounds[-1].tick if self.rounds else 0
+
+    def check_after(self, other: History, until: int) -> None:
+        """Has nothing of another relation been lost that rounds `until` a turn have looked at?"""
+        self._rounds.check_after({other.relation: other._rounds}, until)
+
+    def refresh(self) -> None:
+        """Take in what was committed since.  Rounds with a damaged file stay new: they are said again."""
         self._ledger.refresh()
+        self._new += self._rounds.refresh()
+        oldest = self.rounds[0].round_id if self.rounds else NEVER
+        kept = [done for done in self._new if done.round_id >= oldest]
+        for file in (file for done in kept for file in done.files):
+            self._store.table(file)
+        self._new = []
+        self._take(kept)
+
+    def _take(self, rounds: Sequence[JoinRound]) -> None:
         went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
-        new = self._rounds.refresh()
-        for done in new:
+        for done in rounds:
             for file in done.files:
-                self._ledger.check(FileMark(file.path, file.size, file.crc))
                 self._ticks[self._store.number(self.relation, file)] = done.tick
             for file in done.files:
                 goes, were = self._store.gone(self.relation, file)
@@ -73,7 +90,6 @@ class History:
                 came.append((goes, self.ticks(were)))
         self._went.add(went)
         self._came.add(came)
-        return bool(new)
 
     def image(self, joint: Joint, side: int) -> Image:
         """Every row that ever came."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from headrace.catalog.catalog import Registered
+from headrace.errors import HomeError
 from headrace.families.joins.probing import Report, Task, look_all, take_batch
 from headrace.families.joins.rowfiles import KIND, RowFile
 from headrace.families.joins.state import Joints
@@ -109,8 +111,16 @@ Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def _run(frame: DataFrame, work: Work) -> list[Report]:
-    found = frame.mapInArrow(work, REPORT).toArrow().column(0).to_pylist()
-    return [Report.unpack(text) for text in found]
+    reports = [Report.unpack(text) for text in _collected(frame, work)]
+    for report in reports:
+        if report.damage is not None:
+            raise HomeError(**report.damage)
+    return reports
+
+
+def _collected(frame: DataFrame, work: Work) -> list[str]:
+    found: list[str] = frame.mapInArrow(work, REPORT).toArrow().column(0).to_pylist()
+    return found
 
 
 @cache
@@ -123,22 +133,36 @@ def _taking(task: Task) -> Work:
     def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
+        own = _stamped(task)
         for number, batch in enumerate(batches):
             part = context.partitionId() * BATCHES_MAX + number
             if batch.num_rows:
-                yield _packed(take_batch(pa.Table.from_batches([batch]), task, part, _store(task.root)))
+                rows = pa.Table.from_batches([batch])
+                yield _told(partial(take_batch, rows, own, part, _store(task.root)))
 
     return take
 
 
 def _looking(task: Task, files: Sequence[RowFile]) -> Work:
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own = _stamped(task)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield _packed(look_all(files[number], task, _store(task.root)))
+                yield _told(partial(look_all, files[number], own, _store(task.root)))
 
     return look
 
 
-def _packed(report: Report) -> pa.RecordBatch:
+def _stamped(task: Task) -> Task:
+    """As one attempt at it: Spark may try a task twice, and lets others run when one has failed."""
+    return replace(task, stamp=f".{uuid4().hex[:16]}")
+
+
+def _told(work: Callable[[], Report]) -> pa.RecordBatch:
+    """What a worker finds damaged is reported: an error would reach the driver as a text of Spark's."""
+    try:
+        report = work()
+    except HomeError as error:
+        damage = {"what": error.what, "value": str(error.value), "hint": error.hint, "code": error.code}
+        report = Report(None, damage=damage)
     return pa.record_batch([pa.array([report.pack()])], names=["report"])

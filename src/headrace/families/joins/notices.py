@@ -63,7 +63,6 @@ class Notices:
                 yield from self._of(done)
 
     def _of(self, done: JoinRound) -> Iterator[Notice]:
-        marks = {mark.path: mark for mark in self._ledger.read(done.round_id).files}
         files: Mapping[int, str] = {file.part: file.path for file in done.files}
         for written in done.written:
             seen = done.seen[written.look]
@@ -72,7 +71,6 @@ class Notices:
                 raise ServingError("records of this round cannot be read any more: queries have changed since",
                                    value=f"round {done.round_id}", code="RECORDS_GONE",
                                    hint="read records while they are new, or answers with results() and watch()")
-            self._ledger.check(marks[written.path])
             part = int(Path(written.path).name.partition(".")[0])
-            records = map_table(self._root / written.path)
+            records = map_table(self._root / written.path, written.size, written.crc)
             yield Notice(done.round_id, files[part], written.path, records, seen.kind, seen.side, level, self._store)

@@ -50,7 +50,8 @@ class Look:
 @dataclass(frozen=True, slots=True)
 class Task:
     """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; the relation
-    `is_joined`, not only filtered."""
+    `is_joined`, not only filtered; `stamp`: part of the name of every file, so that none is written twice, whoever else
+    still works on the round."""
 
     root: str
     folder: str
@@ -59,16 +60,18 @@ class Task:
     own: tuple[RowFile, ...]
     looks: tuple[Look, ...]
     is_joined: bool = True
+    stamp: str = ""
 
 
 @dataclass(slots=True)
 class Report:
-    """What a batch has left: its row file, the files of records, odd rows, events by method."""
+    """What a batch has left: its row file, the files of records, odd rows; or what it found damaged."""
 
     file: RowFile | None
     written: list[Written] = field(default_factory=list)
     odd: int = 0
     odd_rows: list[dict[str, Any]] = field(default_factory=list)
+    damage: dict[str, str] | None = None
 
     def pack(self) -> str:
         return json.dumps(asdict(self), default=str)
@@ -77,7 +80,8 @@ class Report:
     def unpack(text: str) -> Report:
         found: dict[str, Any] = json.loads(text)
         file = None if found["file"] is None else RowFile(**found["file"])
-        return Report(file, [Written(**w) for w in found["written"]], found["odd"], found["odd_rows"])
+        written = [Written(**w) for w in found["written"]]
+        return Report(file, written, found["odd"], found["odd_rows"], found["damage"])
 
 
 def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
@@ -98,7 +102,7 @@ def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile |
         rows = _signed(_passing(rows, task, store), relation, COMES)
     if not rows.num_rows:
         return None
-    path = f"{task.folder}/{part:08d}.rows.arrow"
+    path = f"{task.folder}/{part:08d}{task.stamp}.rows.arrow"
     size, crc = write_table(Path(task.root) / path, rows)
     newest = None if relation.time is None else pc.max(rows.column(relation.time).cast(pa.int64())).as_py()
     growth = int(rows.column(SIGN).to_numpy().sum(dtype=np.int64))
@@ -210,7 +214,7 @@ def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report)
     is_filter = look.joint.kind == FILTER
     image = Image() if is_filter else store.image(look.other, look.files, look.joint, 1 - look.side)
     if events.rows.size and (is_filter or len(image)):
-        probes = Probes(Path(task.root), f"{task.folder}/{file.part:08d}", look.number)
+        probes = Probes(Path(task.root), f"{task.folder}/{file.part:08d}{task.stamp}", look.number)
         for number, path in enumerate(look.levels):
             rates = look.rates[number] if look.rates else None
             level = store.prober(path, look.joint.kind, look.side)

@@ -29,7 +29,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class JoinRound:
-    """`version` of the catalog it was answered with; `rates` of methods by level, as they are known now."""
+    """`version` of the catalog it was answered with; `rates` of methods by level, as they are known now; `after`: the
+    newest rounds of the relations it looked at."""
 
     tick: int
     round_id: int
@@ -39,6 +40,7 @@ class JoinRound:
     written: tuple[Written, ...] = ()
     odd: int = 0
     rates: Mapping[str, Rates] = field(default_factory=dict)
+    after: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def growth(self) -> int:
@@ -53,7 +55,8 @@ class JoinRound:
         files = tuple(RowFile(**f) for f in found["files"])
         seen = tuple(Seen(s["kind"], s["side"], tuple(s["levels"])) for s in found["seen"])
         written = tuple(Written(**w) for w in found["written"])
-        return JoinRound(found["tick"], found["round_id"], version, files, seen, written, found["odd"], found["rates"])
+        return JoinRound(found["tick"], found["round_id"], version, files, seen, written, found["odd"], found["rates"],
+                         found["after"])  # fmt: skip
 
 
 def round_folder(folder: str, round_id: int) -> str:
@@ -82,6 +85,19 @@ class JoinRounds:
         self._looked = max(self._looked, *self._ledger.rounds[-1:], -1)
         self.rounds += new
         return new
+
+    def check_after(self, others: Mapping[str, JoinRounds], until: int | None = None) -> None:
+        """Is all there that the newest round, `until` a turn, has looked at?  A lost manifest looks like a round that
+        was never committed, and only who has built on it knows."""
+        newest = next((done for done in reversed(self.rounds) if until is None or done.tick <= until), None)
+        for name, round_id in newest.after.items() if newest is not None else ():
+            if name in others and others[name].newest_id < round_id:
+                raise others[name]._ledger.missing(round_id)
+
+    @property
+    def newest_id(self) -> int:
+        """The newest committed round of the relation, with joins or without."""
+        return -1 if self._ledger.newest is None else self._ledger.newest.round_id
 
     def _read(self, round_id: int) -> JoinRound | None:
         manifest = self._ledger.read(round_id)

@@ -2,7 +2,7 @@
 
 A file has the columns of the relation, and of each row its kind (`runtime/family.py`) and whether it comes or goes.  A
 row of a table that goes is written once more, with the place it had: round, part and index.  Files are mapped: a row
-costs nothing until somebody looks at it.
+costs nothing until somebody looks at it, but its checksum.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+
+from headrace.runtime.ledger import damaged
 
 KIND, SIGN = "_headrace_kind", "_headrace_sign"
 WAS = ("_headrace_was_round", "_headrace_was_part", "_headrace_was_index")
@@ -51,8 +53,28 @@ def write_table(path: Path, table: pa.Table, compression: str | None = None) -> 
     return data.size, zlib.crc32(data)
 
 
-def map_table(path: Path) -> pa.Table:
-    """A file's table, in one chunk a column."""
+def map_table(path: Path, size: int, crc: int) -> pa.Table:
+    """A committed file's table, in one chunk a column."""
+    state = file_state(path)
+    if state is None:
+        raise damaged(path, "is missing")
+    if state[0] != size:
+        raise damaged(path, "has another size than was committed")
     with pa.memory_map(str(path)) as file:
+        if zlib.crc32(file.read_buffer()) != crc:
+            raise damaged(path, "does not match its checksum")
+        file.seek(0)
         table: pa.Table = pa.ipc.open_file(file).read_all()
     return table.combine_chunks()
+
+
+State = tuple[int, int, int]
+
+
+def file_state(path: Path) -> State | None:
+    """Size, time and inode: another content has another state."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino

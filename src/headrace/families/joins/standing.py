@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +73,11 @@ def sides_of(joint: Joint, relation: str) -> list[int]:
 def grouping(joint: Joint, side: int) -> int:
     """Which grouping of a level rows of a side are looked up in: that of a filter is by the attribute itself."""
     return 1 if joint.kind == FILTER else side
+
+
+def level_name(data: bytes) -> str:
+    """The file of a packed level: named by its content, it is never another."""
+    return f"{sha256(data).hexdigest()[:32]}.npz"
 
 
 class Standing:

@@ -1,16 +1,15 @@
 """Joins of one engine: what the pipelines of relations that are joined have in common.
 
 A round of one relation looks at the rows the others have committed, so only one such round is under way at a time:
-`turn` is the lock, held from that look to the commit.
+`turn` is the lock, held from that look to the commit.  Each relation plans in a thread of its own, at any time.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import NamedTuple
 
 from headrace.catalog.catalog import Registered
@@ -21,7 +20,7 @@ from headrace.families.joins.probes import Rates
 from headrace.families.joins.probing import Look
 from headrace.families.joins.rounds import JoinRounds
 from headrace.families.joins.rowfiles import RowFile
-from headrace.families.joins.standing import Level, Standing, sides_of
+from headrace.families.joins.standing import Level, Standing, level_name, sides_of
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.values import Relation
 
@@ -65,6 +64,7 @@ class Joints:
     def __init__(self, disk: Disk, config: Config, relation_of: Callable[[str], Relation],
                  ledger_of: Callable[[str], Ledger]) -> None:  # fmt: skip
         self.turn = threading.Lock()
+        self._planning = threading.Lock()
         self._disk = disk
         self._config = config
         self._relation_of = relation_of
@@ -82,6 +82,10 @@ class Joints:
 
     def replan(self, relation: str, queries: Sequence[Registered]) -> None:
         """These are the joins and filters of a relation from its next round on."""
+        with self._planning:
+            self._replan(relation, queries)
+
+    def _replan(self, relation: str, queries: Sequence[Registered]) -> None:
         before, asked = self._asked.get(relation, set()), {r.id for r in queries}
         self._asked[relation] = asked
         here = set().union(*self._asked.values())
@@ -125,7 +129,8 @@ class Joints:
 
     def groups(self, relation: str) -> int:
         """Groups that a row of the relation is looked up for."""
-        return sum(level.groups_for(s.joint, relation) for s in self._standing.values() for level in s.levels)
+        levels = self._levels_of(relation).items()
+        return sum(level.groups_for(joint, relation) for joint, own in levels for level in own)
 
     # -- rows ---------------------------------------------------------------------------------------
 
@@ -167,14 +172,16 @@ class Joints:
 
     # -- a round ------------------------------------------------------------------------------------
 
-    def looks(self, relation: str, folder: str) -> tuple[list[Look], list[FileMark]]:
-        """How rows of a relation are looked up, and the files of levels that are needed for it."""
+    def looks(
+        self, relation: str, folder: str, committed: Sequence[FileMark]
+    ) -> tuple[list[Look], list[FileMark]]:
+        """How rows of a relation are looked up, and the files of levels that are needed for it; those that are not
+        `committed` are written."""
         found: list[Look] = []
         held: list[FileMark] = []
-        for joint, standing in self._standing.items():
-            if relation not in joint.relations or not standing.levels:
-                continue
-            marks = [self._level(folder, level) for level in standing.levels]
+        self.rows(relation)
+        for joint, levels in self._levels_of(relation).items():
+            marks = [self._level(folder, level, committed) for level in levels]
             held += marks
             paths = tuple(mark.path for mark in marks)
             rates = tuple(self._rates.get(path) for path in paths)
@@ -183,20 +190,37 @@ class Joints:
                     other = joint.relations[1 - side]
                     files = () if joint.kind == FILTER else tuple(self.rows(other).files)
                     found.append(Look(len(found), joint, side, files, paths, rates))
+        self._check({relation, *(look.other for look in found if look.joint.kind != FILTER)})
         kept = {mark.path for mark in held}
         self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
         self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
         return found, held
 
-    def _level(self, folder: str, level: Level) -> FileMark:
-        key = folder, level
-        if key not in self._levels:
-            data = level.pack()
-            path = f"{folder}/levels/{sha256(data).hexdigest()[:32]}.npz"
-            if not (self._disk.root / path).is_file():  # else it may be committed, and is never written twice
-                self._disk.put(path, data)
-            self._levels[key] = mark_of(path, data)
-        return self._levels[key]
+    def _check(self, relations: Iterable[str]) -> None:
+        rounds = {name: self._rows[name].rounds for name in relations}
+        for own in rounds.values():
+            own.check_after(rounds)
+
+    def newest(self, relations: Iterable[str]) -> dict[str, int]:
+        """Their newest rounds."""
+        return {name: self._rows[name].rounds.newest_id for name in relations}
+
+    def _levels_of(self, relation: str) -> dict[Joint, list[Level]]:
+        with self._planning:
+            return {joint: list(standing.levels) for joint, standing in self._standing.items()
+                    if relation in joint.relations and standing.levels}  # fmt: skip
+
+    def _level(self, folder: str, level: Level, committed: Sequence[FileMark]) -> FileMark:
+        """Named by its content, so it may be there: a committed file is left alone, any other may be gone or torn."""
+        known = self._levels.get((folder, level))
+        if known is not None and known in committed:
+            return known
+        data = level.pack()
+        mark = mark_of(f"{folder}/levels/{level_name(data)}", data)
+        if mark not in committed:
+            self._disk.put_aside(mark.path, data)
+        self._levels[folder, level] = mark
+        return mark
 
     def note(self, rates: Mapping[str, Rates]) -> None:
         self._rates.update(rates)

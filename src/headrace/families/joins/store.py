@@ -1,6 +1,7 @@
 """Row files and levels of a home, each opened once, and images of rows that are brought up to date as files come.
 
-Workers and readers have a store each.  A file never changes, so what is made of it is kept by its name.
+Workers and readers have a store each.  A file never changes, so what is made of it is kept by its name; one that has
+changed all the same is said to be damaged.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from headrace.families.joins.attributes import Attribute, Mask, key_marks, keys,
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import BAND, Joint
 from headrace.families.joins.probes import Prober, prober
-from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, map_table
-from headrace.families.joins.standing import Level
+from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, State, file_state, map_table
+from headrace.families.joins.standing import Level, level_name
+from headrace.runtime.ledger import damaged
 
 OK = 0
 OPEN_MAX = 4_096
@@ -42,7 +44,7 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._tables: OrderedDict[RowFile, pa.Table] = OrderedDict()
+        self._tables: OrderedDict[RowFile, tuple[State | None, pa.Table]] = OrderedDict()
         self._levels: OrderedDict[str, Level] = OrderedDict()
         self._probers: OrderedDict[tuple[str, int], Prober] = OrderedDict()
         self._files: list[RowFile] = []
@@ -53,10 +55,16 @@ class Store:
     # -- files --------------------------------------------------------------------------------------
 
     def table(self, file: RowFile) -> pa.Table:
-        return _opened(self._tables, file, lambda: map_table(self._root / file.path))
+        """It is mapped, so a process that reads what has been cut off since would be ended: it is looked at first.
+        One that is gone is still whole here."""
+        path = self._root / file.path
+        state = file_state(path)
+        if file in self._tables and state is not None and state != self._tables[file][0]:
+            del self._tables[file]
+        return _opened(self._tables, file, lambda: (state, map_table(path, file.size, file.crc)))[1]
 
     def level(self, path: str) -> Level:
-        return _opened(self._levels, path, lambda: Level.unpack((self._root / path).read_bytes()))
+        return _opened(self._levels, path, lambda: _level(self._root / path))
 
     def prober(self, path: str, kind: str, side: int) -> Prober:
         """A level, arranged for events of one side."""
@@ -153,6 +161,17 @@ def attributes(joint: Joint, side: int, rows: pa.Table) -> tuple[Attribute, Attr
     if joint.kind == BAND:
         return numbers(joint.meets[side][0], rows), keys(None, rows)
     return marks(joint.meets[side], rows), keys(joint.ranged[side], rows)
+
+
+def _level(path: Path) -> Level:
+    """Its name says what it holds."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise damaged(path, "is missing") from None
+    if path.name != level_name(data):
+        raise damaged(path, "does not match its checksum")
+    return Level.unpack(data)
 
 
 def _opened(kept: OrderedDict[K, V], key: K, load: Callable[[], V]) -> V:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from headrace.families.joins.cost import price_s
 from headrace.families.joins.explain import summed
+from headrace.families.joins.plan import NOBODY
 from headrace.families.joins.probing import Look, Report, Task
 from headrace.families.joins.rounds import KIND as FOLDER
 from headrace.families.joins.rounds import JoinRound, Seen, round_folder, round_path
@@ -56,14 +57,14 @@ class Turns:
         self._tidy()
 
     def take(self, tasks: Tasks, round: Round) -> Turn:
-        looks, held = self._joints.looks(self._name, self._place.folder)
+        looks, held = self._joints.looks(self._name, self._place.folder, self._committed())
         return Turn(looks, held, self._take(tasks, round, looks) if round.census.rows else [])
 
     def _take(self, tasks: Tasks, round: Round, looks: Sequence[Look]) -> list[Report]:
         """Keep the rows and look them up; those of a relation joined with itself when all of the round are kept."""
         disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
-        disk.clear(folder)
         disk.make_folder(folder)
+        self._clear(folder)
         own = tuple(self._joints.rows(self._name).files)
         joined = self._joints.is_joined(self._name)
         task = Task(str(disk.root.absolute()), folder, round.id, self._place.relation, own, tuple(looks), joined)
@@ -74,6 +75,11 @@ class Turns:
         seen = tuple(replace(look, files=(*look.files, *files)) if look.side == 1 and look.other == self._name else look
                      for look in looks)  # fmt: skip
         return reports + [replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)]
+
+    def _clear(self, folder: str) -> None:
+        """What an attempt at the round has left; the folder stays, for tasks of it may still be writing."""
+        for path in (self._place.disk.root / folder).iterdir():
+            self._place.disk.remove(f"{folder}/{path.name}")
 
     def over_limit(self, turn: Turn) -> dict[int, str]:
         """Queries for which more rows would have to be kept than may be, with the reason."""
@@ -119,7 +125,8 @@ class Turns:
         self._joints.note({looks[w.look].levels[w.level]: w.rates for w in written if w.rates is not None})
         rates = self._joints.rates([path for look in looks for path in look.levels])
         odd = sum(r.odd for r in turn.reports)
-        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates)
+        after = self._joints.newest({look.other for look in looks} - {self._name, NOBODY})
+        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after)
         marks = [FileMark(f.path, f.size, f.crc) for f in files]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]
         for mark in marks:
@@ -145,12 +152,16 @@ class Turns:
 
     def _tidy(self) -> None:
         """Levels that were written for a round that was not committed."""
-        newest = self._place.ledger.newest
-        kept = {m.path for m in newest.held} if newest is not None else set()
+        kept = {mark.path for mark in self._committed()}
         folder = f"{self._place.folder}/levels"
-        for path in (self._place.disk.root / folder).glob("*.npz"):
+        for path in (self._place.disk.root / folder).iterdir():
             if f"{folder}/{path.name}" not in kept:
                 self._place.disk.remove(f"{folder}/{path.name}")
+
+    def _committed(self) -> tuple[FileMark, ...]:
+        """Levels, among other files, that the newest round needs."""
+        newest = self._place.ledger.newest
+        return () if newest is None else newest.held
 
 
 def nothing(place: Place, round: Round) -> Outcome:
