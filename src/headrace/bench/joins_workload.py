@@ -68,20 +68,20 @@ def _whole(values: NDArray[np.float64]) -> Ints:
     return np.clip(values, 0, DOMAIN).astype(np.int64)
 
 
-# -- data-sensitive processing and hotspots: ranges of c are finer, so that thousands of groups have room -----------------
+# -- routing and hotspots: numbers of c are finer, so that thousands of groups have room ------------
 
 FINE = 100 * DOMAIN
 MIDDLE_A, LENGTH_A, LENGTH_C = 0.15 * DOMAIN, 0.1 * DOMAIN, 0.06 * FINE
 
 
 def draw_spread(rng: Generator, count: int) -> Rectangles:
-    """Middles of a normal, so that few queries have an a at the rims; middles of c uniform: some 50 groups, all large."""
+    """Middles of a normal, so that few queries have an a at the rims; those of c uniform: some 50 groups, all large."""
     return Rectangles(np.arange(count), *_normal_a(rng, count), *_ranges(rng, rng.uniform(0, FINE, count), LENGTH_C))
 
 
 def draw_popular(rng: Generator, count: int, shares: NDArray[np.float64]) -> Rectangles:
-    """The same with as many stabbing groups as there are shares, of about those shares of all queries: ranges of c around
-    one point for each, that do not reach to the next group."""
+    """The same with as many stabbing groups as there are shares, of about those shares of all queries: ranges of c
+    around one point for each, that do not reach to the next group."""
     width = FINE / shares.size
     points = (rng.permutation(shares.size) + 0.5)[rng.choice(shares.size, count, p=shares)] * width
     before, after = np.clip(rng.normal(width / 4, width / 20, (2, count)), 0, 0.45 * width)
@@ -91,8 +91,9 @@ def draw_popular(rng: Generator, count: int, shares: NDArray[np.float64]) -> Rec
 
 def zipf_shares(groups: int) -> NDArray[np.float64]:
     """Of the k-th group in proportion to 1/k (figure 4.2)."""
-    weights = 1 / np.arange(1.0, groups + 1)
-    return weights / weights.sum()
+    weights: NDArray[np.float64] = 1 / np.arange(1.0, groups + 1)
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
 
 
 def hot_shares(groups: int, hot: int, share: float) -> NDArray[np.float64]:

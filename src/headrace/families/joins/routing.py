@@ -10,7 +10,8 @@ kernels, so that rates are of the machine and not of the queries:
 - *groups*: in each of g groups, a look-up; then about log(1 + h/g) nodes of its tree hold somebody, and each is halved
   as often, the deeper the more rows there are.
 - *select_first*: h queries, each of which is asked for one of r rows by halving.
-- *join_first*: r walks down a tree, to rectangles that are more the more queries have the a.
+- *join_first*: r walks down a tree of rectangles, whose leaves are in √leaves slabs of c: as many at a time as slabs
+  hold a c, to as many rectangles as have both.
 - *hotspots*: groups of h - c queries, select first of c.
 """
 
@@ -47,7 +48,8 @@ def features(method: str, met: Met) -> Floats:
     ones = np.ones(rows.size)
     if method == "select_first":
         return np.stack((ones, having, having * halving), axis=1)
-    return np.stack((ones, having, rows, rows * having), axis=1)
+    walks, pairs = 1 + shape.crowding * shape.leaves**0.5, shape.crowding * having
+    return np.stack((ones, having, rows * walks, rows * pairs), axis=1)
 
 
 def _in_groups(groups: int, having: Floats, halving: Floats) -> tuple[Floats, Floats, Floats]:
@@ -129,7 +131,7 @@ class Router:
 
 
 def like(met: Met, size: int) -> list[Ints]:
-    """The places of events that something joins, so many together: of about as many rows, then about as many queries."""
+    """The places of events that something joins, so many together: of like numbers of rows, then of queries."""
     rows, having = met.rows, met.having
     joined = np.flatnonzero(rows > 0)
     batches = max(1, joined.size // size)

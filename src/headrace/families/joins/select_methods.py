@@ -23,15 +23,19 @@ from headrace.families.joins.select_rivals import Boxes, Marks, Packed, join_fir
 
 METHODS = ("groups", "hotspots", "select_first", "join_first")
 ALPHA = 0.001  # a group of this share of all queries is hot
+UNBOUNDED = 2.0**62  # ends of one-sided ranges are at least this far away
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the time of a method depends on, whatever the event: groups, hot ones, and scattered queries."""
+    """What the time of a method depends on, whatever the event: groups, hot ones, scattered queries; leaves of the tree
+    of rectangles, and the share of them that hold a c."""
 
     groups: int
     hot_groups: int
     scattered: int
+    leaves: int
+    crowding: float
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -89,8 +93,8 @@ class Found:
 
 
 class Methods:
-    """The indexes of all methods over the same queries.  `group` is the stabbing group of each one's range of c; a group
-    of at least `alpha` of all queries is hot, and all are, if the rest would be too few for one more."""
+    """The indexes of all methods over the same queries.  `group` is the stabbing group of each one's range of c; one
+    of at least `alpha` of all queries is hot, and all groups are, if the others together have fewer."""
 
     def __init__(self, queries: Rectangles, group: Ints32, alpha: float = ALPHA) -> None:
         rank, hot = _by_size(group, alpha)
@@ -102,7 +106,7 @@ class Methods:
         self._boxes = Boxes(queries.a_lo, queries.a_hi, queries.c_lo, queries.c_hi)
         self._packed, self._ids = Packed.of(queries), queries.ids
         self._marked: Ints32 = np.full(queries.ids.size, -1, np.int32)  # between calls, none is
-        self.shape = Shape(rank.size, hot, cold.size)
+        self.shape = Shape(rank.size, hot, cold.size, int(self._packed.levels[1]), _crowding(self._packed))
 
     def meet(self, rows: Rows, events: Events, *, counts: bool = True) -> Met:
         """Without `counts`, which *groups* alone does not need, nobody has the a of an event."""
@@ -131,7 +135,7 @@ class Methods:
         by_group, one_by_one = [[np.empty(0, np.int64)] * events for _ in range(2)]
         if found.nodes is not None:
             ends, ids = self.groups.affected(found.nodes, events)
-            by_group = np.split(ids, ends[:-1])
+            by_group = np.split(ids, ends[:-1])[:events]  # of no events, one part is left
         if found.lists is not None:
             spans = zip(found.lists.at[:-1].tolist(), found.lists.counts.tolist(), strict=True)
             one_by_one = [self._ids[found.lists.ids[start : start + count]] for start, count in spans]
@@ -147,10 +151,10 @@ class Methods:
 
     def _select(self, index: IntervalIndex, stabs: Located, row_c: Numbers, met: Met) -> Lists:
         having = np.where(met.first < met.last, stabs.begun - stabs.ended, 0)
+        window = np.where(having > 0, stabs.window, -1)  # so nothing is listed where nothing joins
         at, order = offsets_of(having), np.empty(having.size, np.int32)
-        order_by_window(np.where(having, stabs.window, -1).astype(np.int32), index.windows.edges.size, order)
+        order_by_window(window, index.windows.edges.size, order)
         ids, counts = np.empty(at[-1], np.int32), np.empty(having.size, np.int64)
-        window = np.where(having, stabs.window, -1)
         fill(index.windows, Located(window, stabs.begun, stabs.ended, order), NONE, at[:-1].copy(), ids)
         select_stabbed(self._boxes, at, ids, row_c, met.first, met.last, counts)
         return Lists(at, counts, ids)
@@ -180,3 +184,15 @@ def _first_groups(index: SelectIndex, count: int) -> SelectIndex:
         point=own.point[:count], cut_at=own.cut_at[: count + 1], width=own.width[:count], node_at=own.node_at[:count]
     )
     return SelectIndex(first, index.ids, sum(int(width).bit_length() for width in first.width))
+
+
+def _crowding(packed: Packed) -> float:
+    """Of leaves, that hold a c: as if c were uniform from where nearly all ranges begin to where they end."""
+    boxes, leaves = packed.boxes, packed.nodes
+    ends = np.concatenate((boxes.c_lo, boxes.c_hi)).astype(np.float64)
+    ends = ends[np.abs(ends) < UNBOUNDED]
+    if not ends.size:
+        return 1.0
+    first, last = np.quantile(ends, (0.01, 0.99), method="nearest")
+    lo, hi = (np.clip(side[: packed.levels[1]].astype(np.float64), first, last) for side in (leaves.c_lo, leaves.c_hi))
+    return float(np.mean(hi - lo) / (last - first)) if first < last else 1.0
