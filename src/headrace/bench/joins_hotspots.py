@@ -18,7 +18,7 @@ from headrace.bench.joins_routing import Case, alone, check
 from headrace.bench.joins_workload import draw_joined_events, draw_joined_rows, draw_popular, hot_shares
 from headrace.bench.report import Figure, Report, machine
 from headrace.families.joins.partition import canonical
-from headrace.families.joins.routing import Router
+from headrace.families.joins.routing import RATES, Router
 from headrace.families.joins.select_methods import METHODS, Methods
 
 Tell = Callable[[str], None]
@@ -59,7 +59,8 @@ def workload(extent: Extent, share: float) -> Case:
     largest = np.sort(np.bincount(group))[::-1]
     alpha = float(largest[: hot + 1][-1] + 1) / extent.queries if share else 1.0
     methods, rows = Methods(queries, group, alpha), draw_joined_rows(rng, ROWS)
-    case = Case(f"{share:.0%}", methods, Router({"groups": (0.0, 0.0, 0.0)}), rows, draw_joined_events(rng, EVENTS))
+    router = Router({"groups": (0.0,) * RATES["groups"]})
+    case = Case(f"{share:.0%}", methods, router, rows, draw_joined_events(rng, EVENTS))
     check(case)
     return case
 

@@ -87,15 +87,15 @@ def test_the_cheapest_line_is_chosen() -> None:
     events = draw_keyed_events(rng, rows, 500)
     methods = Methods(queries, canonical(queries.c_lo, queries.c_hi).group)
     met = methods.meet(rows, events)
-    constant = {"groups": (8.0 / 24, 0.0, 0.0), "select_first": (1.0, 0.0, 0.01), "join_first": (1.0, 0.0, 0.2, 0.0)}
     assert methods.shape.groups == 24 and "hotspots" not in methods.shape.ways
-    router = Router(constant | {"hotspots": NOTHING["hotspots"]})
+    router = Router({"groups": (0, 8 / 24, 0, 0), "hotspots": NOTHING["hotspots"], "select_first": (0, 1, 0, 0.01),
+                     "join_first": (0, 1, 0, 0.2, 0)})  # fmt: skip
     costs = np.array([router.seconds(m, met) if m != "hotspots" else np.full(500, np.inf) for m in METHODS])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "SAVED_MIN", 0.0)
         chosen = router.choose(met)
     assert np.array_equal(costs[chosen, np.arange(500)], costs.min(axis=0)) and set(chosen.tolist()) == {0, 2, 3}
-    alike = Router({"groups": (8.0 / 24, 0, 0), "select_first": (7.5, 0, 0), "join_first": (7.0, 0, 0.01, 0)})
+    alike = Router({"groups": (0, 8 / 24, 0, 0), "select_first": (0, 7.5, 0, 0), "join_first": (0, 7, 0, 0.01, 0)})
     assert len(set(alike.choose(met).tolist())) == 1, "not worth it"
     alone = Events(events.a[:3], np.full(3, -1, np.int64))
     assert router.choose(methods.meet(rows, alone)).tolist() == [0, 0, 0], "nothing joins"
@@ -113,8 +113,8 @@ def test_lines_are_fitted_to_what_is_measured() -> None:
     assert set(router.rates) == set(METHODS) and all(r >= 0 for own in router.rates.values() for r in own)
     for method in METHODS:
         assert 1e-8 < float(router.seconds(method, met).mean()) < 1e-1
-        assert features(method, met).shape == (640, RATES[method])
-    assert sum(router.rates["join_first"][2:]) > 0 and sum(router.rates["select_first"][1:]) > 0
+        assert features(method, met).shape == (640, RATES[method] - 1)
+    assert sum(router.rates["join_first"][3:]) > 0 and sum(router.rates["select_first"][2:]) > 0
 
 
 def test_rates_that_are_known_are_found_again() -> None:
@@ -128,10 +128,10 @@ def test_rates_that_are_known_are_found_again() -> None:
 
 
 def test_rates_are_kept_and_read() -> None:
-    router = Router({"groups": (1e-8, 0.0, 2.5e-9), "join_first": (0.0, 1.0, 2.0, 3.0)})
+    router = Router({"groups": (1e-8, 0.0, 2.5e-9, 1.0), "join_first": (0.0, 1.0, 2.0, 3.0, 4.0)})
     assert Router.from_json(json.loads(json.dumps(router.to_json()))) == router
-    for wrong in ({"groups": [1.0]}, {"merge": [1.0, 2.0]}, {"groups": [1.0, -1.0, 0.0]},
-                  {"groups": [1.0, float("nan"), 0.0]}):  # fmt: skip
+    for wrong in ({}, {"hotspots": [1.0] * 6}, {"groups": [1.0]}, {"merge": [1.0, 2.0]},
+                  {"groups": [1.0, -1.0, 0.0, 1.0]}, {"groups": [1.0, float("nan"), 0.0, 1.0]}):  # fmt: skip
         with pytest.raises(CatalogError):
             Router.from_json(wrong)
 
@@ -141,7 +141,24 @@ def test_a_method_without_rates_is_not_chosen() -> None:
     queries, rows = draw_rectangles(rng, 500, 600.0, 0.1), draw_keyed_rows(rng, 50, 5_000)
     methods = Methods(queries, canonical(queries.c_lo, queries.c_hi).group)
     met = methods.meet(rows, draw_keyed_events(rng, rows, 100))
-    assert set(Router({"select_first": (1.0, 1.0, 1.0)}).choose(met).tolist()) == {2}
+    assert set(Router({"select_first": (1.0, 1.0, 1.0, 1.0)}).choose(met).tolist()) == {2}
+
+
+def test_a_second_method_must_be_worth_its_call() -> None:
+    """It is not for few events, and it is for many of the same."""
+    rng = np.random.default_rng(6)
+    queries, rows = draw_rectangles(rng, 500, 600.0, 0.1), draw_keyed_rows(rng, 50, 5_000)
+    methods = Methods(queries, canonical(queries.c_lo, queries.c_hi).group)
+    met = methods.meet(rows, draw_keyed_events(rng, rows, 100))
+    middle = float(np.median(met.having))
+    groups = methods.shape.groups
+    router = Router({"groups": (3_000.0 / groups, middle / groups, 0.0, 0.0), "select_first": (0.0, 0.0, 1.0, 0.0)})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routing, "SAVED_MIN", 0.0)
+        assert router.ways(met) == (2,) and router.ways(met, 1_000) == (0, 2)
+        assert set(router.choose(met).tolist()) == {2}
+        patch.setattr(routing, "SAVED_MIN", 0.9)
+        assert router.ways(met, 1_000) == (0,)
 
 
 def test_hotspots_are_the_large_groups() -> None:
@@ -194,7 +211,7 @@ def test_few_events_tell_that_one_method_is_for_all() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Methods, "meet", watched)
-        (only,) = Router({"groups": (0.0, 0.0, 0.0), "select_first": (1.0, 0.0, 0.0)}).run(methods, rows, events)
+        (only,) = Router({"groups": (0.0,) * 4, "select_first": (0.0, 1.0, 0.0, 0.0)}).run(methods, rows, events)
     none = Events(events.a[:0], events.b[:0])
     ((places, found),) = Router(NOTHING).run(methods, rows, none)
     assert places.size == 0 and methods.affected(found, 0) == []

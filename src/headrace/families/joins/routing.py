@@ -17,8 +17,9 @@ kernels, so that rates are of the machine and not of the queries:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from time import thread_time
 
 import numpy as np
@@ -26,9 +27,9 @@ import numpy as np
 from headrace.errors import CatalogError
 from headrace.families.joins.arrays import Floats, Ints, Numbers
 from headrace.families.joins.select_index import Events, Rows
-from headrace.families.joins.select_methods import METHODS, Found, Met, Methods
+from headrace.families.joins.select_methods import METHODS, Found, Met, Methods, Shape
 
-BATCH = 512  # events that are timed together: in fewer, what a group has is in no cache yet
+BATCH, FEW = 512, 8  # events that are timed together, and which part of them once more
 BUDGET_S = 0.005  # a method gets as many of them as take about this long
 REPEATS = 2
 SAVED_MIN = 0.1  # of the time, by telling events apart
@@ -36,7 +37,7 @@ ASKED, ASKED_MIN = 16, 64  # one in so many events tells whether it is worth it 
 
 
 def features(method: str, met: Met) -> Floats:
-    """What the method's seconds are linear in: a line for each event."""
+    """What the method's seconds are linear in, besides `per_call`: a line for each event."""
     shape, having = met.shape, met.having.astype(np.float64)
     rows = met.rows.astype(np.float64)
     halving = np.log2(rows + 2)
@@ -57,13 +58,19 @@ def _in_groups(groups: int, having: Floats, halving: Floats) -> tuple[Floats, Fl
     return np.full(having.size, float(groups)), nodes, nodes * halving
 
 
-RATES: Mapping[str, int] = {"groups": 3, "hotspots": 5, "select_first": 3, "join_first": 4}
-"""How many features each method has."""
+def per_call(method: str, shape: Shape) -> float:
+    """What is there to do however many events come together: to fetch groups into the cache."""
+    return float({"groups": shape.groups, "hotspots": shape.hot_groups}.get(method, 1))
+
+
+RATES: Mapping[str, int] = {"groups": 4, "hotspots": 6, "select_first": 4, "join_first": 5}
+"""How many rates each method has: of a call, and of the features."""
 
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Seconds of each method, linear in its features; methods without rates are not chosen."""
+    """Rates of each method: its seconds are linear in what a call has to do, and in the features of events.  Methods
+    without rates are not chosen."""
 
     rates: Mapping[str, tuple[float, ...]]
 
@@ -81,53 +88,70 @@ class Router:
 
     @staticmethod
     def from_json(kept: Mapping[str, Sequence[float]]) -> Router:
-        """What `to_json` gave.  Rates of other features than ours are refused."""
-        for method, own in kept.items():
-            if len(own) != RATES.get(method) or not all(np.isfinite(own)) or min(own) < 0:
-                raise CatalogError("these are no rates of a method of joins", value=f"{method}: {own}",
-                                   choices=RATES, hint="measure them again")  # fmt: skip
+        """What `to_json` gave.  Rates of other features than ours are refused, and those of hotspots alone, which are
+        not in all queries."""
+        wrong = {method: own for method, own in kept.items()
+                 if len(own) != RATES.get(method) or not all(np.isfinite(own)) or min(own) < 0}  # fmt: skip
+        if wrong or not kept.keys() - {"hotspots"}:
+            raise CatalogError("these are no rates of the methods of joins", value=wrong or dict(kept), choices=RATES,
+                               hint="measure them again")  # fmt: skip
         return Router({method: tuple(float(rate) for rate in own) for method, own in kept.items()})
 
     # -- the choice ---------------------------------------------------------------------------------
 
     def seconds(self, method: str, met: Met) -> Floats:
-        found: Floats = features(method, met) @ np.array(self.rates[method])
+        """What each event adds to a call."""
+        found: Floats = features(method, met) @ np.array(self.rates[method][1:])
         return found
 
     def costs(self, met: Met) -> Floats:
-        """Seconds of each method for each event; where nothing joins, none takes any."""
+        """The seconds of each method for each event; where nothing joins, none takes any."""
         costs = np.full((len(METHODS), met.first.size), np.inf)
-        for number, method in enumerate(METHODS):
-            if method in self.rates and method in met.shape.ways:
-                costs[number] = self.seconds(method, met)
+        for number in self._able(met.shape):
+            costs[number] = self.seconds(METHODS[number], met)
         costs[:, met.first == met.last] = 0.0
         return costs
 
-    def choose(self, met: Met) -> Ints:
-        """The number of the method for each event: of the cheapest, or of the one that is cheapest for all, unless
-        telling events apart saves a good part of the time."""
+    def ways(self, met: Met, times: float = 1.0) -> tuple[int, ...]:
+        """Numbers of the methods that answer so many times these events in the least time, if each event goes to its
+        cheapest: of one method, unless more of them save a good part of the time."""
         costs = self.costs(met)
-        totals = costs.sum(axis=1)
-        if (1 - SAVED_MIN) * totals.min() <= costs.min(axis=0).sum():
-            return np.full(met.first.size, int(np.argmin(totals)))
-        found: Ints = np.argmin(costs, axis=0)
-        return found
+        calls = {n: per_call(METHODS[n], met.shape) * self.rates[METHODS[n]][0] for n in self._able(met.shape)}
+
+        def total(ways: tuple[int, ...]) -> float:
+            return sum(calls[n] for n in ways) + times * float(costs[list(ways)].min(axis=0).sum())
+
+        one = min(combinations(calls, 1), key=total)
+        more = [ways for size in range(2, len(calls) + 1) for ways in combinations(calls, size)]
+        best = min(more, key=total, default=one)
+        return best if total(best) < (1 - SAVED_MIN) * total(one) else one
+
+    def choose(self, met: Met) -> Ints:
+        """The number of the method for each event."""
+        return self._among(self.ways(met), met)
 
     def run(self, methods: Methods, rows: Rows, events: Events) -> list[tuple[Ints, Found]]:
         """Each event by its method: the places of events, and who they affect.
 
-        Some events tell whether one method is for all; then the others are not asked, and nothing is looked up that
-        this method does not need."""
+        Some events tell which methods are worth it.  If it is one, the others are not asked, and nothing is looked up
+        that this method does not need."""
         every = np.arange(events.b.size)
         some = every[::ASKED] if every.size > ASKED_MIN * ASKED else every
-        chosen = self.choose(methods.meet(rows, events.take(some)))
-        if np.all(chosen == chosen[:1]):
-            method = METHODS[int(chosen[0])] if chosen.size else METHODS[0]
+        ways = self.ways(methods.meet(rows, events.take(some)), every.size / max(1, some.size))
+        if len(ways) == 1:
+            method = METHODS[ways[0]]
             return [(every, methods.run(method, rows.c, methods.meet(rows, events, counts=method != "groups")))]
         met = methods.meet(rows, events)
-        cheapest = np.argmin(self.costs(met), axis=0)
-        parts = [(METHODS[n], np.flatnonzero(cheapest == n)) for n in range(len(METHODS))]
+        chosen = self._among(ways, met)
+        parts = [(METHODS[n], np.flatnonzero(chosen == n)) for n in ways]
         return [(own, methods.run(method, rows.c, met.take(own))) for method, own in parts if own.size]
+
+    def _able(self, shape: Shape) -> list[int]:
+        return [number for number, method in enumerate(METHODS) if method in self.rates and method in shape.ways]
+
+    def _among(self, ways: tuple[int, ...], met: Met) -> Ints:
+        found: Ints = np.array(ways)[np.argmin(self.costs(met)[list(ways)], axis=0)]
+        return found
 
 
 def like(met: Met, size: int) -> list[Ints]:
@@ -145,21 +169,31 @@ def like(met: Met, size: int) -> list[Ints]:
 
 
 def _line(method: str, methods: Methods, row_c: Numbers, batches: Sequence[Met]) -> tuple[float, ...]:
-    points = [_timed(method, methods, row_c, met) for met in batches]
+    points = [point for met in batches for point in _timed(method, methods, row_c, met)]
     if not points:
         return (0.0,) * RATES[method]
-    return tuple(_least_squares(np.array([own / took for own, took in points])).tolist())
+    return tuple(_least_squares(np.array(points)).tolist())
 
 
-def _timed(method: str, methods: Methods, row_c: Numbers, met: Met) -> tuple[Floats, float]:
-    """Features and seconds of as many of the events as the budget is for, together."""
-    count, some = 1, met.take(np.arange(1))
+def _timed(method: str, methods: Methods, row_c: Numbers, met: Met) -> Iterator[Floats]:
+    """What a call and its events are by a second, of as many events as the budget is for, and of a few of those."""
+    some = met.take(np.arange(min(1, met.first.size)))
     methods.run(method, row_c, some)  # compiled, if it was not
-    while (took := _seconds(method, methods, row_c, some)) < BUDGET_S / 2 and count < met.first.size:
-        count = min(met.first.size, max(4 * count, int(count * BUDGET_S / max(took, 1e-6) / 2)))
-        some = met.take(np.linspace(0, met.first.size - 1, count).astype(np.int64))
-    summed: Floats = features(method, some).sum(axis=0)
-    return summed, took
+    while (took := _seconds(method, methods, row_c, some)) < BUDGET_S / 2 and some.first.size < met.first.size:
+        some = _spread(met, max(4 * some.first.size, int(some.first.size * BUDGET_S / took / 2)))
+    yield _point(method, some, took)
+    if some.first.size >= FEW:
+        few = _spread(some, some.first.size // FEW)
+        yield _point(method, few, _seconds(method, methods, row_c, few))
+
+
+def _spread(met: Met, count: int) -> Met:
+    """So many of the events, from all of them."""
+    return met.take(np.linspace(0, met.first.size - 1, count).astype(np.int64)) if count < met.first.size else met
+
+
+def _point(method: str, met: Met, took: float) -> Floats:
+    return np.append(per_call(method, met.shape), features(method, met).sum(axis=0)) / took
 
 
 def _seconds(method: str, methods: Methods, row_c: Numbers, met: Met) -> float:
@@ -169,7 +203,7 @@ def _seconds(method: str, methods: Methods, row_c: Numbers, met: Met) -> float:
         began = thread_time()
         methods.run(method, row_c, met)
         found.append(thread_time() - began)
-    return max(min(found), 1e-9)
+    return max(min(found), 1e-6)
 
 
 def _least_squares(lines: Floats) -> Floats:
