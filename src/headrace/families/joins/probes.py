@@ -9,13 +9,14 @@ Events of select-joins that go another way than by groups (`routing.py`) have a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.families.joins import select_methods as methods
 from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.attributes import Mask
 from headrace.families.joins.band_index import BandIndex
@@ -23,10 +24,11 @@ from headrace.families.joins.image import Image
 from headrace.families.joins.interval_prefixes import PrefixIndex, Records
 from headrace.families.joins.intervals import IntervalIndex
 from headrace.families.joins.plan import BAND, FILTER
-from headrace.families.joins.routing import METHODS, Lists, Methods, Router
+from headrace.families.joins.routing import Router
 from headrace.families.joins.rowfiles import write_table
 from headrace.families.joins.select_index import Events, Rectangles, Rows
 from headrace.families.joins.select_kernels import Nodes
+from headrace.families.joins.select_methods import METHODS, Lists, Methods
 from headrace.families.joins.standing import Level
 
 DENSE_MAX = 512  # groups
@@ -34,6 +36,7 @@ FILTERED_AT_ONCE = 1 << 16
 AT_ONCE = 1 << 23  # places of events and groups
 FIT_MIN = 512
 FIT_EVENTS = 2_048
+COSTED = 128
 Rates = Mapping[str, Sequence[float]]
 
 
@@ -126,22 +129,26 @@ class Selects:
     def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
         events = Events(a[event], b[event])
         for segment in image.segments:
-            met = self._methods.meet(Rows(segment.b, segment.c), events)
-            met_some = np.flatnonzero(met.first < met.last)
-            if not met_some.size:
+            rows, fitted = Rows(segment.b, segment.c), None
+            sample = np.unique(np.linspace(0, event.size - 1, FIT_EVENTS).astype(np.int64))
+            if rates is None and event.size >= FIT_MIN:
+                some = self._methods.meet(rows, events.take(sample))
+                rates = fitted = Router.fit(self._methods, segment.c, some).to_json()
+            if rates is None:
+                met = self._methods.meet(rows, events, counts=False)
+                yield from _found(event, self._methods.run("groups", segment.c, met))
                 continue
-            met = met.take(met_some)
-            fitted = None
-            if rates is None and met_some.size >= FIT_MIN:
-                sample = np.linspace(0, met_some.size - 1, min(FIT_EVENTS, met_some.size)).astype(np.int64)
-                rates = fitted = Router.fit(self._methods, segment.c, met.take(sample)).rates
-            router = Router({m: tuple(r) for m, r in (rates or _UNFITTED).items()})
-            costs = {m: float(router.seconds(m, met).sum()) for m in METHODS} if rates is not None else {}
-            for places, found in router.run(self._methods, segment.c, met):
-                method = METHODS[0] if isinstance(found, Nodes) else "others"
-                shape = _nodes if isinstance(found, Nodes) else _lists
-                yield Found(shape, event[met_some[places]], found, {method: places.size}, fitted, costs)
-                fitted, costs = None, {}
+            router = Router.from_json(rates)
+            costs = self._costs(router, rows, events, sample[:: max(1, sample.size // COSTED)])
+            for places, found in router.run(self._methods, rows, events):
+                for part in _found(event[places], found):
+                    yield replace(part, rates=fitted, costs_s=costs)
+                    fitted, costs = None, {}
+
+    def _costs(self, router: Router, rows: Rows, events: Events, sample: Ints) -> dict[str, float]:
+        """Seconds of all events by each method alone, as some of them tell."""
+        seconds = router.costs(self._methods.meet(rows, events.take(sample))).sum(axis=1) * events.b.size / sample.size
+        return {m: float(s) for m, s in zip(METHODS, seconds, strict=True) if np.isfinite(s)}
 
     def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
         if "q" in records.column_names:
@@ -149,9 +156,6 @@ class Selects:
         groups = self._methods.groups.groups
         ids = self._methods.groups.ids
         return _joined([_prefixes(groups.at[n], groups.of_right, ids, *part) for n, *part in _of_sparse(records)])
-
-
-_UNFITTED: Rates = {"groups": (0.0,), "select_first": (1.0, 1.0), "join_first": (1.0, 1.0, 1.0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +171,15 @@ class Found:
 
     def table(self) -> pa.Table:
         return self.shape(self.event, self.found)
+
+
+def _found(event: Ints, found: methods.Found) -> Iterator[Found]:
+    """Groups and lists are written apart; events that went by both are counted once."""
+    way = "hotspots" if found.nodes is not None and found.lists is not None else "groups"
+    if found.nodes is not None:
+        yield Found(_nodes, event, found.nodes, {way: event.size})
+    if found.lists is not None:
+        yield Found(_lists, event, found.lists, {"others": event.size} if found.nodes is None else {})
 
 
 class Probes:
