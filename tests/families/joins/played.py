@@ -141,7 +141,7 @@ class Played:
         """An engine and workers on the home, as after a restart."""
         self.joints = Joints(self.home.disk, self.config, self.catalog.relation, self._ledger)
         self.workers = [Store(self.home.root) for _ in range(WORKERS)]
-        self.reader = JoinReader(self.home.root, self.catalog.relation, self._ledger)
+        self.reader = self.new_reader()
         for name in self.catalog.relations:
             self._open_side(name)
 
@@ -176,6 +176,9 @@ class Played:
     def standing(self) -> set[int]:
         """Ids of the queries any relation knows of."""
         return {i for side in self.sides.values() for i in side.planned}
+
+    def new_reader(self) -> JoinReader:
+        return JoinReader(self.home.root, self.catalog.relation, self._ledger)
 
     def log(self, registered: Registered, reader: JoinReader | None = None) -> JoinLog:
         log = (reader or self.reader).log(registered)
