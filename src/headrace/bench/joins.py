@@ -14,7 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
-from headrace.bench import joins_histogram, joins_intervals
+from headrace.bench import joins_histogram, joins_intervals, joins_spark
 from headrace.bench.joins_kernels import SEED, Speeds, band_speeds, select_speeds
 from headrace.bench.joins_workload import draw_bands
 from headrace.bench.plot import Curve, Panel, draw
@@ -55,6 +55,7 @@ def run(quick: bool, tell: Tell) -> Report:
     for measure in (bench.bands, bench.selects, bench.groups, bench.maintenance, bench.histogram):
         measure()
     bench.figures += joins_intervals.run(quick, tell).figures
+    bench.figures += joins_spark.run(quick, tell).figures
     key = "events a second, one thread, output left out"
     picture = draw(bench.panels, Path("bench"), "joins", key)
     title = f"standing joins of the thesis's workload, {bench.extent.standing:,} queries at the most"
