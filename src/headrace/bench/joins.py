@@ -14,7 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
-from headrace.bench import joins_histogram, joins_hotspots, joins_intervals, joins_routing
+from headrace.bench import joins_histogram, joins_hotspots, joins_intervals, joins_routing, joins_spark
 from headrace.bench.joins_kernels import SEED, Speeds, band_speeds, select_speeds
 from headrace.bench.joins_workload import draw_bands
 from headrace.bench.plot import Curve, Panel, draw
@@ -54,7 +54,7 @@ def run(quick: bool, tell: Tell) -> Report:
     bench = Bench(EXTENTS[quick], tell)
     for measure in (bench.bands, bench.selects, bench.groups, bench.maintenance, bench.histogram):
         measure()
-    for part in (joins_intervals, joins_hotspots, joins_routing):
+    for part in (joins_intervals, joins_hotspots, joins_routing, joins_spark):
         bench.figures += part.run(quick, tell).figures
     key = "events a second, one thread, output left out"
     picture = draw(bench.panels, Path("bench"), "joins", key)

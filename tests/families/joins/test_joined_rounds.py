@@ -1,7 +1,8 @@
 """Joins through rounds without Spark: whatever is asked, comes, goes, is abandoned or begins again.
 
 After every round records name, for every event, the queries with a candidate, and no other; after some, answers read
-turn by turn are those of a reader who comes late, in the same order, and add up to what a page of Python finds in all pairs.
+turn by turn are those of a reader who comes late, in the same order, and add up to what a page of Python finds in all
+pairs.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from headrace.catalog.catalog import Registered
 from headrace.errors import PlanError
 from headrace.families.joins import expand, image, probes, store
 from headrace.families.joins.plan import share
-from headrace.families.joins.probes import read_records
+from headrace.families.joins.routing import RATES
+from headrace.families.joins.rowfiles import map_table
 from headrace.families.joins.store import Store
 from headrace.runtime.family import OK
 from tests.families.joins.asked import Asked, Row, draw_query, draw_row, rank
 from tests.families.joins.played import Done, Kept, Played, Side, latest, pairs_there, stream, table
 
+DEAR = {method: (1.0,) * count for method, count in RATES.items()}
 FORCED = {
-    "groups": {"groups": (0.0,), "select_first": (1.0, 1.0), "join_first": (1.0, 1.0, 1.0)},
-    "select_first": {"groups": (1.0,), "select_first": (0.0, 0.0), "join_first": (1.0, 1.0, 1.0)},
-    "join_first": {"groups": (1.0,), "select_first": (1.0, 1.0), "join_first": (0.0, 0.0, 0.0)},
-    "mixed": {"groups": (4.0,), "select_first": (0.0, 1.0), "join_first": (1.0, 0.5, 0.5)},
+    **{method: {**DEAR, method: (0.0,) * count} for method, count in RATES.items()},
+    "mixed": {**DEAR, "select_first": (0.0, 0.0, 1.0, 1.0), "join_first": (0.0, 1.0, 0.5, 0.5, 0.5)},
 }
 
 
@@ -128,7 +129,7 @@ class Checked:
 
     def force(self, side: Side) -> None:
         """All that is looked up next goes by one method, or by some."""
-        looks, _ = self.played.joints.looks(side.relation.name, side.ledger.folder)
+        looks, _ = self.played.joints.looks(side.relation.name, side.ledger.folder, ())
         rates = FORCED[self.chance.choice(sorted(FORCED))]
         self.played.joints.note({path: rates for look in looks for path in look.levels})
 
@@ -219,7 +220,7 @@ class Checked:
         found: dict[tuple[int, int, int], set[int]] = {}
         for written in done.join.written:
             look = done.turn.looks[written.look]
-            records = read_records(self.played.home.root, written.path)
+            records = map_table(self.played.home.root / written.path, written.size, written.crc)
             level = reader.prober(look.levels[written.level], look.joint.kind, look.side)
             part = int(Path(written.path).name.split(".")[0])
             events, ids = level.affected(records)
