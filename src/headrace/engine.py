@@ -286,14 +286,14 @@ class Engine:
         return query
 
     def _check_join(self, query: Query) -> None:
-        """A join that can run; one that every pair of rows passes is warned of."""
+        """A join that can run; one that has to look at every pair of rows is warned of."""
         from headrace.families.joins.plan import share
 
         assert query.joined is not None
         own = share(query, self.catalog.relation(query.source), self.catalog.relation(query.joined))
-        if own.is_whole and not own.joint.meets[0]:
-            warnings.warn(f"every row of {query.source} joins every row of {query.joined} in {query.name!r}: answers "
-                          "are as many as pairs", stacklevel=4)  # fmt: skip
+        if own.is_cross:
+            warnings.warn(f"every row of {query.source} meets every row of {query.joined} in {query.name!r}: there may "
+                          "be as many answers as pairs", stacklevel=4)  # fmt: skip
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source

@@ -56,9 +56,10 @@ class Share:
     bound: tuple[int, int] | None
 
     @property
-    def is_whole(self) -> bool:
-        """Whether every pair of rows that meet is in its boxes."""
-        return any(box[:2] in _WHOLE and box[2:] in _WHOLE for box in self.boxes)
+    def is_cross(self) -> bool:
+        """Whether every pair of rows is in its boxes."""
+        is_met = self.joint.kind == BAND or not self.joint.meets[0]
+        return is_met and any(box[:2] in _WHOLE and box[2:] in _WHOLE for box in self.boxes)
 
 
 @lru_cache(maxsize=1_000_000)
