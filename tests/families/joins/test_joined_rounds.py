@@ -31,14 +31,7 @@ from headrace.families.joins.probes import read_records
 from headrace.families.joins.store import Store
 from headrace.runtime.family import OK
 from tests.families.joins.asked import Asked, Row, draw_query, draw_row, rank
-from tests.families.joins.played import Done, Kept, Played, Side, latest, pairs_there, stream, table
-
-FORCED = {
-    "groups": {"groups": (0.0,), "select_first": (1.0, 1.0), "join_first": (1.0, 1.0, 1.0)},
-    "select_first": {"groups": (1.0,), "select_first": (0.0, 0.0), "join_first": (1.0, 1.0, 1.0)},
-    "join_first": {"groups": (1.0,), "select_first": (1.0, 1.0), "join_first": (0.0, 0.0, 0.0)},
-    "mixed": {"groups": (4.0,), "select_first": (0.0, 1.0), "join_first": (1.0, 0.5, 0.5)},
-}
+from tests.families.joins.played import FORCED, Done, Kept, Played, Side, latest, pairs_there, stream, table
 
 
 @dataclass
