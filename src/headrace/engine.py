@@ -301,12 +301,12 @@ class Engine:
         return query
 
     def _check_join(self, query: Query) -> None:
-        """A join that can run; one that every pair of rows passes is warned of."""
+        """A join that can run; one that has to look at every pair of rows is warned of."""
         assert query.joined is not None
         own = share(query, self.catalog.relation(query.source), self.catalog.relation(query.joined))
-        if own.is_whole:
-            pairs = f"every row of {query.source} joins every row of {query.joined}"
-            warnings.warn(f"the range of {query.name!r} is the whole line: {pairs}", stacklevel=4)
+        if own.is_cross:
+            warnings.warn(f"every row of {query.source} meets every row of {query.joined} in {query.name!r}: there may "
+                          "be as many answers as pairs", stacklevel=4)  # fmt: skip
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,31 @@ def test_a_bad_query_is_refused(eng: headrace.Engine, sql: str, words: list[str]
     assert len(str(found.value)) < 2_000
     assert eng.catalog.version == before
     assert [q.name for q in eng.queries()] == ["good"]
+
+
+@pytest.mark.parametrize(("sql", "code"), [
+    ("SELECT a.k FROM s a JOIN s b ON b.n - a.n BETWEEN 2 AND 1", "EMPTY_RANGE"),
+    ("SELECT a.k FROM s a JOIN s b ON a.k = b.k WHERE a.n > 3 AND a.n < 3", "EMPTY_RANGE"),
+    ("SELECT a.k FROM s a JOIN s b ON b.n > a.n AND b.n < a.n", "EMPTY_RANGE"),
+    ("SELECT upper(a.k) FROM s a JOIN s b ON a.k = b.k", "JOIN"),
+    ("SELECT a.k FROM s a JOIN s b ON a.k = b.k WHERE b.ts - a.ts > INTERVAL '1' HOUR", "JOIN"),
+])
+def test_a_join_that_cannot_run_is_refused(eng: headrace.Engine, sql: str, code: str) -> None:
+    before = eng.catalog.version
+    with pytest.raises(PlanError) as found:
+        eng.add_many({"fine": "SELECT a.k FROM s a JOIN s b ON a.k = b.k", "bad": sql})
+    assert found.value.code == code and "'bad'" in str(found.value)
+    assert eng.catalog.version == before and [q.name for q in eng.queries()] == ["good"]
+
+
+@pytest.mark.parametrize("where", ["", "WHERE a.k < b.k", "WHERE abs(b.n - a.n) >= 0"])
+def test_a_join_of_every_pair_is_warned_of(eng: headrace.Engine, where: str) -> None:
+    with pytest.warns(UserWarning, match="every row of s meets every row of s in 'all'"):
+        eng.add(f"SELECT a.k FROM s a CROSS JOIN s b {where}", name="all")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        eng.add("SELECT a.k FROM s a JOIN s b ON a.k = b.k", name="some")
+    assert [q.name for q in eng.queries()] == ["good", "all", "some"]
 
 
 def test_one_bad_query_of_many_adds_none(eng: headrace.Engine) -> None:

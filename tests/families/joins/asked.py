@@ -185,8 +185,8 @@ def draw_test(chance: Random, constants: Sequence[Any], is_difference: bool = Fa
     return chance.choice(tests)
 
 
-def draw_apart(chance: Random) -> Apart:
-    match chance.choice(["double", "double", "whole", "mixed", "above", "shifted", "dates", "times"]):
+def draw_apart(shape: Random, chance: Random) -> Apart:
+    match shape.choice(["double", "double", "whole", "mixed", "above", "shifted", "dates", "times"]):
         case "double":
             test = draw_test(chance, CONSTANTS["b"], is_difference=True)
             return Apart(test.text.format(v="y.b - x.b"), ("b", "b"), lambda a, b: test.of(b - a))
@@ -195,13 +195,13 @@ def draw_apart(chance: Random) -> Apart:
             return Apart(test.text.format(v="(y.n - x.n)"), ("n", "n"), lambda a, b: test.of(b - a))
         case "mixed":
             test = draw_test(chance, CONSTANTS["b"], is_difference=True)
-            if chance.random() < 0.5:
+            if shape.random() < 0.5:
                 text = test.text.format(v="(y.b - x.n)")
                 return Apart(text, ("n", "b"), lambda a, b: test.of(b - float(a)), (False, True))
             text = test.text.format(v="(x.b - y.n)")
             return Apart(text, ("b", "n"), lambda a, b: test.of(a - float(b)), (True, False))
         case "above":
-            own = chance.choice("bna")
+            own = shape.choice("bna")
             if chance.random() < 0.5:
                 return Apart(f"y.{own} > x.{own}", (own, own), lambda a, b: rank(b) > rank(a))
             return Apart(f"x.{own} >= y.{own}", (own, own), lambda a, b: rank(a) >= rank(b))
@@ -241,31 +241,31 @@ SHOWN: tuple[tuple[str, Callable[[Row, Row], Any]], ...] = (
 )  # fmt: skip
 
 
-def draw_query(chance: Random, relations: tuple[str, str], is_timed: bool) -> Asked:
-    """`is_timed`: both relations have event times."""
+def draw_query(shape: Random, chance: Random, relations: tuple[str, str], is_timed: bool) -> Asked:
+    """Queries of the same shape are mostly of one joint.  `is_timed`: both relations have event times."""
     equal: tuple[tuple[str, str], ...] = ()
     apart: list[Apart] = []
-    match chance.choice(["band", "band", "select", "select", "several", "cross"]):
+    match shape.choice(["band", "band", "select", "select", "several", "cross"]):
         case "band":
-            apart.append(draw_apart(chance))
+            apart.append(draw_apart(shape, chance))
         case "select":
-            equal = (chance.choice(EQUAL),)
+            equal = (shape.choice(EQUAL),)
         case "several":
-            equal = tuple(chance.sample(EQUAL, chance.choice([2, 3])))
-    if equal and chance.random() < 0.4:
-        apart.append(draw_apart(chance))
+            equal = tuple(shape.sample(EQUAL, shape.choice([2, 3])))
+    if equal and shape.random() < 0.4:
+        apart.append(draw_apart(shape, chance))
     has_times = any(own.columns == ("ts", "ts") for own in apart)
-    if (is_timed or equal or not apart) and not has_times and chance.random() < 0.3:
+    if (is_timed or equal or not apart) and not has_times and shape.random() < 0.3:
         apart.append(draw_times(chance))  # without an equality, at most one difference is not of event times
     count = 0 if apart and not equal else 2
-    ranges = tuple(_ranges(chance, chance.choice([0, 1, 1, 2][: count + 2])) for _ in range(2))
+    ranges = tuple(_ranges(shape, chance, shape.choice([0, 1, 1, 2][: count + 2])) for _ in range(2))
     others = tuple(chance.sample(OTHERS, chance.choice([0, 0, 0, 1, 2])))
     select = tuple(chance.sample(SHOWN, chance.choice([1, 2, 4])))
     return Asked(relations, select, equal, tuple(apart), (ranges[0], ranges[1]), others, is_timed)
 
 
-def _ranges(chance: Random, count: int) -> tuple[Range, ...]:
-    columns = chance.sample(sorted(CONSTANTS), count)
+def _ranges(shape: Random, chance: Random, count: int) -> tuple[Range, ...]:
+    columns = shape.sample(sorted(CONSTANTS), count)
     return tuple(Range(name, draw_test(chance, CONSTANTS[name])) for name in columns)
 
 

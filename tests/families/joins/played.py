@@ -16,8 +16,10 @@ import pyarrow as pa
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.families.joins.expand import JoinLog, JoinReader
+from headrace.families.joins.probes import Rates
 from headrace.families.joins.probing import Report, Task, look_all, take_batch
 from headrace.families.joins.rounds import JoinRound, round_path
+from headrace.families.joins.routing import RATES
 from headrace.families.joins.rowfiles import COMES, KIND, SIGN, WAS, RowFile
 from headrace.families.joins.state import Joints
 from headrace.families.joins.store import Store
@@ -37,6 +39,12 @@ from tests.runtime.recording import QuickDisk
 DDL = ", ".join(f"{name} {kind}" for name, kind in KINDS.items())
 ARROW = {"k": pa.string(), "n": pa.int64(), "a": pa.int32(), "b": pa.float64(), "d": pa.date32(),
          "ts": pa.timestamp("us", "UTC"), "u": pa.int64(), "gone": pa.bool_()}  # fmt: skip
+_DEAR: Rates = {method: (1.0,) * count for method, count in RATES.items()}
+FORCED: dict[str, Rates] = {
+    **{method: {**_DEAR, method: (0.0,) * count} for method, count in RATES.items()},
+    "mixed": {**_DEAR, "select_first": (0.0, 0.0, 1.0, 1.0), "join_first": (0.0, 1.0, 0.5, 0.5, 0.5)},
+}
+"""Rates by which all events of a level go by one method, or by several."""
 WORKERS = 2
 NEVER = 1 << 62
 

@@ -75,7 +75,7 @@ def explain_join_query(relation: str, own: Share, shares: Mapping[int, Share], k
     if own.joint.kind != FILTER:
         bound = "as long as event times may be apart" if own.bound is not None else "all of them, up to join_rows_max"
         lines.append(f"  keeps:    rows of both sides, {bound}")
-    if own.is_whole:
+    if own.is_cross:
         lines.append("  warning:  its range is the whole line: every pair of rows is an answer")
     return lines
 

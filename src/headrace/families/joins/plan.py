@@ -58,11 +58,12 @@ class Share:
     bound: tuple[int, int] | None
 
     @property
-    def is_whole(self) -> bool:
+    def is_cross(self) -> bool:
         """Whether all pairs of rows there can be are in its boxes."""
-        if self.joint.kind == SELECT and self.joint.meets[0]:
-            return False
-        return any(max(box[0], box[2]) <= -WIDEST and min(box[1], box[3]) >= WIDEST for box in self.boxes)
+        is_met = self.joint.kind == BAND or not self.joint.meets[0]
+        return is_met and any(
+            max(box[0], box[2]) <= -WIDEST and min(box[1], box[3]) >= WIDEST for box in self.boxes
+        )
 
 
 @lru_cache(maxsize=1_000_000)

@@ -69,6 +69,8 @@ class Bands:
         for start in range(0, event.size, at_once):
             chosen = event[start : start + at_once]
             found = [self.index.probe(segment.b, b[chosen]) for segment in image.segments]
+            if not found:
+                return
             lefts, rights = found[0].lefts, found[0].rights
             for other in found[1:]:
                 np.maximum(lefts, other.lefts, out=lefts)
@@ -191,6 +193,8 @@ class Probes:
     def probe(self, number: int, level: Prober, image: Image, event: Ints, b: Numbers, a: Numbers,
               rates: Rates | None) -> Iterator[Written]:  # fmt: skip
         """`event`: the rows that are events, in order of b."""
+        if not event.size:
+            return
         for piece, found in enumerate(level.records(image, event, b, a, rates)):
             table = found.table()
             if not table.num_rows:

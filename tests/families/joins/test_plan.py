@@ -1,0 +1,140 @@
+"""What a standing join shares: joints, boxes, what is left over, bounds on event times; and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.errors import PlanError
+from headrace.families.joins.plan import BAND, BOXES_MAX, SELECT, Share, horizon_us, share
+from headrace.sql.bands import LEAST, MOST
+from headrace.sql.bind import bind
+from headrace.sql.emit import emit
+from headrace.sql.schema import parse_schema
+from headrace.values import Relation
+
+DDL = "k STRING, n BIGINT, a INT, b DOUBLE, m DECIMAL(9, 2), d DATE, ts TIMESTAMP"
+LEFT = Relation("r", "parquet:r", parse_schema(DDL), time="ts")
+RIGHT = Relation("s", "parquet:s", parse_schema(DDL), time="ts")
+TABLE = Relation("s", "parquet:s", parse_schema(DDL), key=("k",))
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ALL = (LEAST, MOST)
+
+
+def shared(condition: str, right: Relation = RIGHT, select: str = "1 AS x") -> Share:
+    query = bind(f"SELECT {select} FROM r JOIN s ON {condition}", {"r": LEFT, "s": right}, name="q")
+    return share(query, LEFT, right)
+
+
+def met(own: Share) -> tuple[list[str], list[str]]:
+    left, right = own.joint.meets
+    return [emit(e) for e in left], [emit(e) for e in right]
+
+
+def test_queries_of_one_joint_differ_by_their_ranges_only() -> None:
+    bands = [shared(f"s.b - r.b BETWEEN {i} AND {i + 2} AND r.a > {i}") for i in range(3)]
+    assert len({own.joint for own in bands}) == 1 and bands[0].joint.kind == BAND
+    assert [own.boxes for own in bands] == [((i, i + 2, i, i + 2),) for i in range(3)]
+    selects = [shared(f"r.n = s.n AND r.k = s.k AND r.a > {i} AND s.b < {i}") for i in range(3)]
+    assert len({own.joint for own in selects}) == 1 and selects[0].joint.kind == SELECT
+    assert met(selects[0]) == met(shared("s.k = r.k AND s.n = r.n AND r.a > 1 AND s.b < 1"))
+    assert len({shared(c).joint for c in ("r.n = s.n AND r.a > 1", "r.n = s.n AND r.b > 1", "r.n = s.n")}) == 3
+
+
+def test_an_equality_goes_before_a_difference_and_any_difference_before_that_of_event_times() -> None:
+    assert shared("s.b - r.b > 1 AND r.n = s.n").joint.kind == SELECT
+    near = "s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts"
+    for condition in (f"s.b - r.b > 1 AND {near}", f"{near} AND s.b > r.b"):
+        assert met(shared(condition)) == (["`b`"], ["`b`"])
+    assert met(shared(near)) == (["`ts`"], ["`ts`"])
+    assert met(shared(f"{near} AND s.b - r.b > 1", TABLE)) == (["`ts`"], ["`ts`"])  # a table has no event times
+
+
+def test_what_the_joint_does_not_ask_is_left_over() -> None:
+    ranges = "r.a > 1 AND r.d > DATE '2020-01-01' AND s.a < 2"
+    own = shared(f"r.n = s.n AND s.b - r.b > 1 AND {ranges} AND r.k < s.k AND s.b > r.b")
+    assert (own.residue.equalities, len(own.residue.differences), len(own.residue.rest)) == ((), 1, 2)
+    assert [[emit(e) for e, _ in side] for side in own.residue.ranges] == [["`d`"], []]
+    assert len(shared("r.n = s.n AND r.k = s.k").residue.equalities) == 2  # a hash is not all
+    assert len(shared("r.k = s.k").residue.equalities) == 1
+    assert not shared("r.b = s.b").residue.equalities
+
+
+def test_boxes_are_all_pairs_of_intervals_but_not_too_many() -> None:
+    def some(column: str, count: int) -> str:
+        return f"{column} IN ({', '.join(str(2 * i) for i in range(count))})"
+
+    own = shared(f"r.n = s.n AND {some('r.a', 3)} AND {some('s.a', 4)}")
+    assert set(own.boxes) == {(2 * i, 2 * i, 2 * j, 2 * j) for i in range(3) for j in range(4)}
+    own = shared(f"r.n = s.n AND {some('r.a', 20)} AND {some('s.a', 20)}")
+    assert len(own.boxes) == 20 <= BOXES_MAX and own.joint.ranged[1] is None and {b[2:] for b in own.boxes} == {ALL}
+    assert len(own.residue.ranges[1]) == 1
+
+
+@pytest.mark.parametrize(("condition", "is_cross"), [
+    ("true", True), ("abs(s.n - r.n) >= 0", True), ("abs(s.b - r.b) > -1", True), ("r.k < s.k", True),
+    ("r.n = s.n", False), ("s.n > r.n", False), ("r.a > 1", False), ("r.n = s.n AND s.a < 3", False),
+    ("s.n - r.n <> 3", False),
+])  # fmt: skip
+def test_a_query_that_asks_every_pair_is_known(condition: str, is_cross: bool) -> None:
+    assert shared(condition).is_cross == is_cross
+
+
+# -- time -------------------------------------------------------------------------------------------
+
+
+def test_bounds_are_of_event_times_only() -> None:
+    hour = 3_600_000_000
+    assert shared("s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts AND r.n = s.n").bound == (-hour, 0)
+    assert shared("r.n = s.n AND s.ts > r.ts").bound == (1, MOST)
+    assert shared("r.n = s.n").bound is None
+    assert shared("s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts", TABLE).bound is None
+
+
+@given(bound=st.tuples(st.integers(-50, 50) | st.just(LEAST), st.integers(0, 60) | st.just(MOST)),
+       side=st.integers(0, 1), watermark=st.integers(-20, 20), own=st.integers(-200, 200))  # fmt: skip
+def test_a_row_is_past_when_nothing_to_come_can_join_it(
+    bound: tuple[int, int], side: int, watermark: int, own: int
+) -> None:
+    least, most = bound[0], bound[1] if bound[1] == MOST else max(bound[0], -50) + bound[1]
+    horizon = horizon_us((least, most), side, watermark)
+    others = range(watermark, watermark + 400)
+    joins = any(least <= (other - own if side == 0 else own - other) <= most for other in others)
+    assert (horizon is None or own >= horizon) == joins or (horizon is None and not joins)
+    assert horizon_us((least, most), side, None) is None and horizon_us(None, side, watermark) is None
+
+
+# -- what is refused --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("condition", [
+    "r.n = s.n AND r.a BETWEEN 5 AND 3", "s.b - r.b BETWEEN 2 AND 1", "s.n - r.n > 3 AND s.n - r.n < 2",
+    "abs(s.b - r.b) < 0",
+    "s.n > r.n AND s.n < r.n", "s.b > r.b AND s.b < r.b", "r.n > 9223372036854775807", "r.a = 1 AND r.a = 2",
+    "s.ts > r.ts + INTERVAL '1' HOUR AND s.ts < r.ts",
+])  # fmt: skip
+def test_an_empty_range_is_refused(condition: str) -> None:
+    with pytest.raises(PlanError) as found:
+        shared(condition)
+    assert found.value.code == "EMPTY_RANGE"
+    assert "'q'" in str(found.value) and "BETWEEN low AND high" in str(found.value)
+
+
+@pytest.mark.parametrize(("condition", "select", "word"), [
+    ("datediff(s.d, r.d) > 3", "1 AS x", "datediff"), ("s.m - r.m > 1", "1 AS x", "decimal"),
+    ("s.m - r.b > 1", "1 AS x", "decimal"), ("s.ts - r.ts > INTERVAL '1' HOUR", "1 AS x", "interval"),
+    ("r.n = s.n", "upper(r.k) AS x", "upper"),
+    ("r.n = s.n AND CAST(r.k AS INT) > 1", "1 AS x", "cast"),
+])  # fmt: skip
+def test_what_is_not_evaluated_on_pairs_is_refused(condition: str, select: str, word: str) -> None:
+    with pytest.raises(PlanError) as found:
+        shared(condition, select=select)
+    assert found.value.code == "JOIN" and word in str(found.value).lower()
+
+
+def test_times_of_the_test_are_micros() -> None:
+    own = shared("r.n = s.n AND r.ts > TIMESTAMP '2020-01-01 00:00:00'")
+    assert own.boxes[0][0] == (datetime(2020, 1, 1, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1) + 1

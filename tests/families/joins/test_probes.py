@@ -1,0 +1,157 @@
+"""Records of who is affected, written and read again, against every event beside every row and range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from headrace.families.joins import probes
+from headrace.families.joins.image import Image
+from headrace.families.joins.plan import BAND, SELECT, Box, Joint
+from headrace.families.joins.probes import Probes, Rates, Written, prober
+from headrace.families.joins.rowfiles import map_table
+from headrace.families.joins.standing import Level, Standing
+from headrace.sql.tree import Column
+from headrace.values import BIGINT, DOUBLE
+from tests.families.joins.played import FORCED
+
+EXTREME = 2**62 - 1
+BANDS = {
+    kind.name: Joint(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),))) for kind in (BIGINT, DOUBLE)
+}
+SELECTS = Joint(("r", "s"), SELECT, ((Column("b", BIGINT),), (Column("b", BIGINT, 1),)),
+                (Column("a", BIGINT), Column("c", BIGINT, 1)))  # fmt: skip
+Values = NDArray[Any]
+Pairs = set[tuple[int, int]]
+
+
+def level_of(joint: Joint, boxes: Sequence[Box]) -> Level:
+    standing = Standing(joint)
+    standing.update({100 + i: (box,) for i, box in enumerate(boxes)}, [])
+    (level,) = standing.levels
+    return level
+
+
+def image_of(b: Values, c: Values, pieces: int) -> Image:
+    image = Image()
+    for rows in np.array_split(np.arange(b.size), pieces):
+        image = image.add(b[rows], c[rows], rows)
+    return image
+
+
+def probed(root: Path, level: Level, kind: str, side: int, image: Image, b: Values, a: Values,
+           rates: Rates | None = None) -> tuple[Pairs, list[Written]]:  # fmt: skip
+    """Who is affected, as files say that were written for these events."""
+    own = prober(kind, level, side)
+    event = np.argsort(b, kind="stable")
+    written = list(Probes(root, "p", 3).probe(5, own, image, event, b, a, rates))
+    found: Pairs = set()
+    for w in written:
+        assert (w.look, w.level) == (3, 5) and (root / w.path).stat().st_size == w.size
+        events, ids = own.affected(map_table(root / w.path, w.size, w.crc))
+        found |= set(zip(events.tolist(), ids.tolist(), strict=True))
+    return found, written
+
+
+def draw_numbers(chance: Random, name: str, size: int) -> Values:
+    if name == DOUBLE.name:
+        return np.array([chance.choice([0.1 * chance.randrange(-40, 40), 0.0, -0.0, 1e308, -1e308, 5e-324])
+                         for _ in range(size)])  # fmt: skip
+    return np.array([chance.choice([chance.randrange(-40, 40), EXTREME, -EXTREME]) for _ in range(size)], np.int64)
+
+
+def draw_bands(chance: Random, name: str, count: int) -> list[Box]:
+    found = []
+    for _ in range(count):
+        lo, hi = sorted(draw_numbers(chance, name, 2).tolist())
+        ends = (math.inf, -math.inf) if name == DOUBLE.name else (2**63 - 1, 1 - 2**63)
+        lo, hi = chance.choice([(lo, hi), (lo, hi), (lo, lo), (lo, ends[0]), (ends[1], hi)])
+        found.append((lo, hi, lo, hi))
+    return found
+
+
+def expected_bands(boxes: Sequence[Box], side: int, rows: Values, events: Values) -> Pairs:
+    with np.errstate(over="ignore"):
+        apart = rows[None, :] - events[:, None] if side == 0 else events[:, None] - rows[None, :]
+    return {(int(e), 100 + q) for q, (lo, hi, *_) in enumerate(boxes)
+            for e in np.flatnonzero(((apart >= lo) & (apart <= hi)).any(axis=1))}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BANDS)
+@pytest.mark.parametrize("dense_max", [0, 512])
+def test_bands(tmp_path: Path, name: str, dense_max: int) -> None:
+    chance = Random(f"{name} {dense_max}")
+    for case in range(25):
+        events = draw_numbers(chance, name, 600 if case == 0 else chance.randrange(1, 30))
+        rows = draw_numbers(chance, name, chance.randrange(1, 50))
+        boxes = draw_bands(chance, name, chance.randrange(1, 40))
+        image, side = image_of(rows, np.zeros(rows.size, np.int64), chance.randrange(1, 4)), case % 2
+        with patch.object(probes, "DENSE_MAX", dense_max), patch.object(probes, "AT_ONCE", 1):
+            found, written = probed(tmp_path, level_of(BANDS[name], boxes), BAND, side, image, events, events)
+        assert found == expected_bands(boxes, side, rows, events)
+        assert len(written) == 3 if case == 0 else len(written) <= 1  # so many chunks of 256
+        is_dense = dense_max > 0
+        assert all(("l0" in map_table(tmp_path / w.path, w.size, w.crc).column_names) == is_dense for w in written)
+
+
+def draw_selects(chance: Random, count: int) -> list[Box]:
+    ends = [*range(-9, 10), 2**63 - 1, -(2**63), EXTREME]
+    found = []
+    for _ in range(count):
+        (a, b), (c, d) = (sorted(chance.choices(ends, k=2)) for _ in range(2))
+        found.append((a, b, c, d))
+    return found
+
+
+WAYS = {("groups",): {"groups"}, ("select_first", "join_first"): {"others"},
+        ("hotspots", "mixed"): {"groups", "hotspots", "others"}}  # fmt: skip
+
+
+@pytest.mark.parametrize("rates", FORCED.values(), ids=FORCED)
+def test_selects(tmp_path: Path, rates: Mapping[str, Sequence[float]]) -> None:
+    chance = Random(str(rates))
+    for case in range(25):
+        size, count = chance.randrange(1, 60), chance.randrange(1, 40)
+        keys = [*range(-9, 10), 2**63 - 1, -(2**63)]
+        b, c = (np.array(chance.choices(own, k=size), np.int64) for own in (range(4), keys))
+        eb, ea = (np.array(chance.choices(own, k=30), np.int64) for own in (range(5), keys))
+        boxes, side = draw_selects(chance, count), case % 2
+        image = image_of(b, c, 1 + case % 3)
+        found, written = probed(tmp_path, level_of(SELECTS, boxes), SELECT, side, image, eb, ea, rates)
+        seen = boxes if side == 0 else [(*box[2:], *box[:2]) for box in boxes]
+        expected = {(e, 100 + q) for q, (lo, hi, least, most) in enumerate(seen) for e in range(30)
+                    if lo <= ea[e] <= hi and ((b == eb[e]) & (c >= least) & (c <= most)).any()}  # fmt: skip
+        assert found == expected
+        used = {method for w in written for method in w.events}
+        assert used <= next((ways for names, ways in WAYS.items() if any(rates is FORCED[name] for name in names)))
+
+
+def test_rates_are_fitted_once_there_are_enough_events_and_are_kept(tmp_path: Path) -> None:
+    chance = Random(3)
+    b, c = (np.array(chance.choices(range(9), k=300), np.int64) for _ in range(2))
+    eb, ea = (np.array(chance.choices(range(9), k=600), np.int64) for _ in range(2))
+    level, image = level_of(SELECTS, draw_selects(chance, 30)), image_of(b, c, 1)
+    by_groups, written = probed(tmp_path, level, SELECT, 0, image, eb, ea, FORCED["groups"])
+    assert all(w.rates is None for w in written)
+    found, written = probed(tmp_path, level, SELECT, 0, image, eb, ea)
+    assert found == by_groups
+    assert [w.rates is not None for w in written] == [True, *[False] * (len(written) - 1)]
+    found, written = probed(tmp_path, level, SELECT, 0, image, eb[:100], ea[:100])
+    assert found == {pair for pair in by_groups if pair[0] < 100} and all(w.rates is None for w in written)
+
+
+def test_nothing_is_written_where_nothing_is_found(tmp_path: Path) -> None:
+    none = np.empty(0, np.int64)
+    events = np.array([1, 2])
+    level = level_of(SELECTS, [(0, 9, 0, 9)])
+    assert probed(tmp_path, level, SELECT, 0, Image(), events, events) == (set(), [])
+    assert probed(tmp_path, level, SELECT, 0, image_of(np.array([5]), np.array([5]), 1), events, events) == (set(), [])
+    assert probed(tmp_path, level, SELECT, 0, image_of(events, events, 1), none, none) == (set(), [])
