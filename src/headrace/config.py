@@ -39,6 +39,7 @@ class Config:
     sketch_bytes_max: int = 1 << 30
     # joins
     join_rows_max: int = 10_000_000
+    join_pairs_max: int = 50_000_000
     # plain Spark beside the shared queries
     plain_rows_max: int = 50_000_000
     # Spark

@@ -416,7 +416,8 @@ class Engine:
         from headrace.families.joins.expand import JoinReader
 
         if self._reader is None:
-            self._reader = JoinReader(self.home.disk.root, self.catalog.relation, self._ledger)
+            self._reader = JoinReader(
+                self.home.disk.root, self.catalog.relation, self._ledger, self.config.join_pairs_max)
         return self._reader.log(registered)
 
     def _all_logs(self) -> dict[str, tuple[Ledger, AnswerLog]]:

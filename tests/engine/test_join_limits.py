@@ -116,6 +116,19 @@ def test_who_is_affected(spark: SparkSession, tmp_path: Path) -> None:
     assert {notice.round_id for notice in joined.eng.notices("r", after=0)} == {1}
 
 
+def test_too_many_pairs_are_not_expanded(spark: SparkSession, tmp_path: Path) -> None:
+    joined = Joined(spark, tmp_path, {"r": False, "s": False}, Config.of(join_pairs_max=99))
+    joined.eng.add(BAND, name="band")
+    for _ in range(2):
+        for side in joined.sides:
+            side.write([row(n, 0.5) for n in range(5)])
+        joined.eng.run()
+    with pytest.raises(headrace.HeadraceError, match="join_pairs_max = 99") as caught:
+        joined.eng.results("band")
+    assert caught.value.code == "PAIRS"
+    assert len(list(joined.eng.watch("band"))) == 100
+
+
 def test_a_new_query_joins_what_is_kept(spark: SparkSession, tmp_path: Path) -> None:
     """It is answered from its first round on: rows that come then join those that came before."""
     joined = Joined(spark, tmp_path, {"r": False, "s": False})

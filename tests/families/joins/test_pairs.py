@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from headrace.families.joins.pairs import pairs_of
+from headrace.families.joins.pairs import expanded, runs_of
 from headrace.families.joins.plan import BAND, SELECT, Box
 from tests.families.joins.test_probes import BANDS, draw_bands, draw_numbers, draw_selects, image_of
 
@@ -29,7 +29,7 @@ def test_bands(name: str) -> None:
         b, rows = (np.sort(draw_numbers(chance, name, chance.randrange(0, 30))) for _ in range(2))
         boxes, side = disjoint(draw_bands(chance, name, chance.choice([1, 6]))), case % 2
         image = image_of(rows, np.zeros(rows.size, np.int64), chance.randrange(1, 4))
-        event, row = pairs_of(BAND, boxes, side, image, np.arange(b.size), b, b)
+        event, row = expanded(runs_of(BAND, boxes, side, image, b, b), np.arange(b.size))
         with np.errstate(over="ignore"):
             apart = rows[None, :] - b[:, None] if side == 0 else b[:, None] - rows[None, :]
         expected = [pair for lo, hi, *_ in boxes for pair in np.argwhere((apart >= lo) & (apart <= hi)).tolist()]
@@ -44,7 +44,8 @@ def test_selects() -> None:
         b, c = (np.array(chance.choices(own, k=size), np.int64) for own in (range(4), keys))
         eb, ea = np.sort(chance.choices(range(5), k=events)), np.array(chance.choices(keys, k=events), np.int64)
         boxes, side = disjoint(draw_selects(chance, chance.choice([1, 6]))), case % 2
-        event, row = pairs_of(SELECT, boxes, side, image_of(b, c, 1 + case % 3), np.arange(events), eb, ea)
+        runs = runs_of(SELECT, boxes, side, image_of(b, c, 1 + case % 3), eb, ea)
+        event, row = expanded(runs, np.arange(events))
         expected = []
         for e in range(events):
             for r in range(size):

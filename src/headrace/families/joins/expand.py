@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
+from headrace.errors import ServingError
 from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.filtering import FilterLog
 from headrace.families.joins.history import NEVER, History
-from headrace.families.joins.pairs import pairs_of
+from headrace.families.joins.pairs import expanded, runs_of
 from headrace.families.joins.plan import Share, filter_share, share
 from headrace.families.joins.residue import answers_of, columns_read, empty_answer
 from headrace.families.joins.rounds import JoinRound
@@ -35,9 +36,11 @@ class JoinReader:
     """Committed answers of the joins of a home."""
 
     def __init__(
-        self, root: Path, relation_of: Callable[[str], Relation], ledger_of: Callable[[str], Ledger]
-    ) -> None:
+        self, root: Path, relation_of: Callable[[str], Relation], ledger_of: Callable[[str], Ledger],
+        pairs_max: int = NEVER,
+    ) -> None:  # fmt: skip
         self._store = Store(root)
+        self._pairs_max = pairs_max
         self._relation_of = relation_of
         self._ledger_of = ledger_of
         self._histories: dict[str, History] = {}
@@ -53,7 +56,7 @@ class JoinReader:
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
         has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
-        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, has_table)
+        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, has_table, self._pairs_max)
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
@@ -79,8 +82,9 @@ class JoinLog:
 
     def __init__(
         self, registered: Registered, own: Share, sides: tuple[History, History], until: int, store: Store,
-        has_table: bool,
+        has_table: bool, pairs_max: int,
     ) -> None:  # fmt: skip
+        self._pairs_max = pairs_max
         self._query = registered.query
         self._share = own
         self._sides = sides
@@ -126,7 +130,9 @@ class JoinLog:
         history, other = self._sides[side], self._sides[1 - side]
         event, b, a, sign = self._events(side, rounds)
         image = other.image(self._share.joint, 1 - side)
-        own, rows = pairs_of(self._share.joint.kind, self._share.boxes, side, image, np.arange(event.size), b, a)
+        runs = runs_of(self._share.joint.kind, self._share.boxes, side, image, b, a)
+        self._check_size(sum(int(run.counts.sum()) for run in runs))
+        own, rows = expanded(runs, np.arange(event.size))
         mine = event[own]
         at = history.ticks(mine)
         there = other.are_there(rows, at, side)
@@ -134,6 +140,14 @@ class JoinLog:
         mine, rows, own, at = mine[there], rows[there], own[there], at[there]
         left, right = (mine, rows) if side == 0 else (rows, mine)
         return left, right, sign[own], at * 2 + side
+
+    def _check_size(self, pairs: int) -> None:
+        if pairs > self._pairs_max:
+            raise ServingError(
+                f"{self._query.name!r} has more pairs of rows than are expanded at once", value=f"{pairs:,} pairs",
+                choices=(f"join_pairs_max = {self._pairs_max:,}",), code="PAIRS",
+                hint="watch() reads turn by turn; or a narrower range, or raise the limit",
+            )
 
     def _events(self, side: int, rounds: Sequence[JoinRound]) -> tuple[Ints, Numbers, Numbers, Ints]:
         """Rows of rounds that are events of the joint, in order of what they meet by."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -14,15 +15,28 @@ from headrace.families.joins.plan import BAND, Box
 from headrace.families.joins.select_kernels import joining, reach
 
 
-def pairs_of(
-    kind: str, boxes: Sequence[Box], side: int, image: Image, event: Ints, b: Numbers, a: Numbers
-) -> tuple[Ints, Ints]:
-    """Events and the rows of the other side they join; `event` are in order of `b`, which is by event, as is `a`."""
-    found: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
-    for box in boxes if event.size else ():
+class Run(NamedTuple):
+    """Of each event, the rows `first` … `last` - 1 of a segment."""
+
+    rows: Ints
+    first: Ints
+    last: Ints
+
+    @property
+    def counts(self) -> Ints:
+        found: Ints = np.maximum(self.last - self.first, 0)
+        return found
+
+
+def runs_of(
+    kind: str, boxes: Sequence[Box], side: int, image: Image, b: Numbers, a: Numbers
+) -> list[Run]:
+    """What events join, by box and segment; `b` is in order."""
+    found: list[Run] = []
+    for box in boxes if b.size else ():
         own, other = (box[:2], box[2:]) if side == 0 else (box[2:], box[:2])
         for segment in image.segments:
-            first, last = np.empty(event.size, np.int64), np.empty(event.size, np.int64)
+            first, last = np.empty(b.size, np.int64), np.empty(b.size, np.int64)
             if kind == BAND:
                 ends = np.array(box[:2] if side == 0 else (-box[1], -box[0]), b.dtype)
                 _run_bands(segment.b, b, ends[0], ends[1], first, last)
@@ -30,15 +44,21 @@ def pairs_of(
                 joining(segment.b, b, first, last)
                 _narrow(segment.c, int(other[0]), int(other[1]), first, last)
                 last[(a < own[0]) | (a > own[1])] = 0
-            found.append(_expanded(segment.row, event, first, last))
+            found.append(Run(segment.row, first, last))
+    return found
+
+
+def expanded(runs: Sequence[Run], event: Ints) -> tuple[Ints, Ints]:
+    """Events and the rows they join, pair by pair."""
+    found = [(np.empty(0, np.int64), np.empty(0, np.int64)), *(_expanded(run, event) for run in runs)]
     return np.concatenate([e for e, _ in found]), np.concatenate([r for _, r in found])
 
 
-def _expanded(rows: Ints, event: Ints, first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    counts = np.maximum(last - first, 0)
+def _expanded(run: Run, event: Ints) -> tuple[Ints, Ints]:
+    counts = run.counts
     ends = np.cumsum(counts)
-    at = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts - first, counts)
-    return np.repeat(event, counts), rows[at]
+    at = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts - run.first, counts)
+    return np.repeat(event, counts), run.rows[at]
 
 
 @numba.njit(cache=True, nogil=True)
