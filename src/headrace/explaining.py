@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.costing import Stats, estimate_line, forecast_of, load_of, workload
-from headrace.families.joins.explain import explain_join_query, explain_joins, groups_of
+from headrace.families.joins.explain import Joints, explain_join_query, explain_joins, groups_of, joints_of
 from headrace.families.joins.plan import Share as JoinShare
 from headrace.families.joins.plan import filter_share
 from headrace.families.joins.plan import share as join_share
@@ -17,7 +17,7 @@ from headrace.families.windows.plan import Refusal, Seating, share
 from headrace.values import Relation
 
 if TYPE_CHECKING:
-    from headrace.families.joins.state import Joints
+    from headrace.families.joins.state import Joints as Standing
     from headrace.runtime.family import Family
 
 WINDOWS, JOINS, PLAIN = "windows", "joins", "plain"
@@ -26,7 +26,7 @@ Histories = Mapping[str, Sequence[Stats]]
 _AGAIN = "to try again, drop it, mend it and add it"
 
 
-def families(joints: Joints) -> tuple[Family, ...]:
+def families(joints: Standing) -> tuple[Family, ...]:
     """In the order they are asked; the first counts the rows of a round.  Imports Spark."""
     from headrace.families.joins.job import JoinsFamily
     from headrace.families.plain.job import PlainFamily
@@ -65,34 +65,37 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Histories) -> 
         lines += explain_window_query(registered.id, seating, _is_united(history))
     elif family == JOINS:
         lines.append(f"  {runs:<9} standing {'filters' if query.joined is None else 'joins'}")
-        shares = _shares(_live(catalog, relation, registered), catalog)
-        lines += explain_join_query(relation.name, shares[registered.id], shares, _kept(rounds))
+        joints = joints_of(_shares(_live(catalog, relation, registered), catalog))
+        ((_, own),) = _shares([registered], catalog)
+        lines += explain_join_query(relation.name, own, joints, _kept(rounds))
     else:
         lines.append(f"  {runs:<9} plain Spark, because {reason}")
         lines.append(f"  how:      {how(query, relation)}")
         lines.append("  cost:     a Spark job of its own each round, over rows that are read once for all queries")
         lines.append("  unshared: the same, and the source read once more")
     live = _live(catalog, relation)
-    return "\n".join([*lines, *_estimated(live, relation, catalog, history), *_measured(history)])
+    joints = joints_of(_shares(live, catalog))
+    return "\n".join([*lines, *_estimated(live, relation, joints, history), *_measured(history)])
 
 
 def explain_all(catalog: Catalog, rounds: Histories) -> str:
     total = len(catalog.queries)
     relations = _many(len(catalog.relations), "stream or table", "streams and tables")
     lines = [f"catalog version {catalog.version}: {relations}, {_many(total, 'query', 'queries')}"]
+    joints = joints_of(_shares([r for r in catalog.queries.values() if r.quarantine is None], catalog))
     for relation in catalog.relations.values():
-        lines += ["", *_explain_relation(relation, catalog, rounds)]
+        lines += ["", *_explain_relation(relation, catalog, joints, rounds)]
     return "\n".join(lines)
 
 
-def _explain_relation(relation: Relation, catalog: Catalog, rounds: Histories) -> list[str]:
+def _explain_relation(relation: Relation, catalog: Catalog, joints: Joints, rounds: Histories) -> list[str]:
     live, history = _live(catalog, relation), rounds.get(relation.name, ())
     runs = [(r, *family_of(r, relation)) for r in live]
     shared = [r for r, family, _ in runs if family == WINDOWS]
     plain = [(r.query, reason) for r, family, reason in runs if family == PLAIN]
     lines = [_relation(relation)]
     lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation), _is_united(history))]
-    joins = explain_joins(relation.name, _shares(live, catalog), _kept(rounds), history[-1] if history else None)
+    joins = explain_joins(relation.name, joints, _kept(rounds), history[-1] if history else None)
     lines += [f"  {line}" for line in joins]
     lines += [f"  {line}" for line in explain_plain(plain, relation)]
     out = [r for r in catalog.queries.values() if relation.name in r.query.relations and r.quarantine]
@@ -101,7 +104,7 @@ def _explain_relation(relation: Relation, catalog: Catalog, rounds: Histories) -
         lines += [f"    {r.name}: {r.quarantine}" for r in out]
     if not live:
         lines.append("  no live query: it is not read")
-    return [*lines, *_estimated(live, relation, catalog, history), *_measured(history)]
+    return [*lines, *_estimated(live, relation, joints, history), *_measured(history)]
 
 
 def _live(catalog: Catalog, relation: Relation, also: Registered | None = None) -> list[Registered]:
@@ -113,16 +116,14 @@ def _of(registered: Sequence[Registered]) -> list[tuple[int, Any]]:
     return [(r.id, r.query) for r in registered]
 
 
-def _shares(live: Sequence[Registered], catalog: Catalog) -> dict[int, JoinShare]:
+def _shares(live: Iterable[Registered], catalog: Catalog) -> Iterator[tuple[int, JoinShare]]:
     """The joins and filters among these queries."""
-    found: dict[int, JoinShare] = {}
     for r in live:
         relation = catalog.relation(r.query.source)
         if r.query.joined is not None:
-            found[r.id] = join_share(r.query, relation, catalog.relation(r.query.joined))
+            yield r.id, join_share(r.query, relation, catalog.relation(r.query.joined))
         elif not r.query.grouped and isinstance(own := filter_share(r.query, relation), JoinShare):
-            found[r.id] = own
-    return found
+            yield r.id, own
 
 
 def _kept(rounds: Histories) -> dict[str, int]:
@@ -143,15 +144,15 @@ def _relation(relation: Relation) -> str:
 
 
 def _estimated(
-    live: Sequence[Registered], relation: Relation, catalog: Catalog, history: Sequence[Stats]
+    live: Sequence[Registered], relation: Relation, joints: Joints, history: Sequence[Stats]
 ) -> list[str]:
     """What the next round will take, with the queries there are now."""
     if not live:
         return []
     seating: Seating = seating_of(_of(live), relation)
-    joins = _shares(live, catalog)
-    plain = len(live) - len(seating.shares) - len(joins)
-    groups = groups_of(relation.name, joins) if joins else None
+    joins = sum(asked.queries for joint, asked in joints.items() if relation.name in joint.relations)
+    plain = len(live) - len(seating.shares) - joins
+    groups = groups_of(relation.name, joints)
     made = forecast_of(workload(seating, _is_united(history)), plain, groups, relation, history)
     return [estimate_line(made, len(history))]
 

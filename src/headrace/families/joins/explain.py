@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headrace.families.joins.cost import band_rivals_s, groups_s
-from headrace.families.joins.plan import BAND, FILTER, Joint, Share
+from headrace.families.joins.plan import BAND, FILTER, Box, Joint, Share
 from headrace.families.joins.standing import Level, grouping, level_of, sides_of
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
@@ -34,41 +34,51 @@ class Grouped:
         return Grouped(len(level), sizes.size, hot.size, float(hot.sum() / len(level)))
 
 
-def joints_of(shares: Mapping[int, Share]) -> dict[Joint, dict[int, Share]]:
-    found: dict[Joint, dict[int, Share]] = {}
-    for i, own in shares.items():
-        found.setdefault(own.joint, {})[i] = own
-    return found
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The queries of a joint, and all their ranges."""
+
+    queries: int
+    level: Level
 
 
-def groups_of(relation: str, shares: Mapping[int, Share]) -> int:
-    """Groups that a row of the relation is looked up for, of all joints."""
-    levels = {joint: level_of(joint, {i: s.boxes for i, s in own.items()}) for joint, own in joints_of(shares).items()}
-    return sum(level.groups_for(joint, relation) for joint, level in levels.items())
+Joints = Mapping[Joint, Asked]
 
 
-def explain_joins(
-    relation: str, shares: Mapping[int, Share], kept: Mapping[str, int], stats: Stats | None
-) -> list[str]:
+def joints_of(shares: Iterable[tuple[int, Share]]) -> dict[Joint, Asked]:
+    found: dict[Joint, dict[int, Sequence[Box]]] = {}
+    for i, own in shares:
+        found.setdefault(own.joint, {})[i] = own.boxes
+    return {joint: Asked(len(boxes), level_of(joint, boxes)) for joint, boxes in found.items()}
+
+
+def groups_of(relation: str, joints: Joints) -> int | None:
+    """Groups that a row of the relation is looked up for, of all joints; None if it has none."""
+    own = [asked.level.groups_for(joint, relation) for joint, asked in joints.items() if sides_of(joint, relation)]
+    return sum(own) if own else None
+
+
+def explain_joins(relation: str, joints: Joints, kept: Mapping[str, int], stats: Stats | None) -> list[str]:
     """All joints of a relation; `kept`: rows of each relation that may be joined."""
-    if not shares:
+    own = {joint: asked for joint, asked in joints.items() if sides_of(joint, relation)}
+    if not own:
         return []
-    joints = joints_of(shares)
+    queries = sum(asked.queries for asked in own.values())
     lines = [
-        f"standing joins and filters: {_many(len(shares), 'query', 'queries')} in {_many(len(joints), 'joint')}; one "
+        f"standing joins and filters: {_many(queries, 'query', 'queries')} in {_many(len(own), 'joint')}; one "
         "Spark job a round keeps the rows and finds whom they affect; answers are made when they are read"
     ]
-    for joint, own in sorted(joints.items(), key=lambda item: -len(item[1])):
-        lines += [f"  {line}" for line in _joint_lines(relation, joint, own, kept)]
+    for joint, asked in sorted(own.items(), key=lambda item: -item[1].queries):
+        lines += [f"  {line}" for line in _joint_lines(relation, joint, asked, kept)]
     return lines + [f"  {line}" for line in _measured_lines(stats)]
 
 
-def explain_join_query(relation: str, own: Share, shares: Mapping[int, Share], kept: Mapping[str, int]) -> list[str]:
+def explain_join_query(relation: str, own: Share, joints: Joints, kept: Mapping[str, int]) -> list[str]:
     """One query: what it shares, and what is left to reading."""
-    mates = joints_of(shares).get(own.joint, {})
-    lines = [f"  shares:   its index with {_many(max(0, len(mates) - 1), 'other')}, the rows with "
-             f"{_many(max(0, len(shares) - 1), 'other')}"]  # fmt: skip
-    lines += [f"  {line}" for line in _joint_lines(relation, own.joint, mates, kept)]
+    asked, all_queries = joints[own.joint], sum(a.queries for j, a in joints.items() if sides_of(j, relation))
+    lines = [f"  shares:   its index with {_many(asked.queries - 1, 'other')}, the rows with "
+             f"{_many(all_queries - 1, 'other')}"]  # fmt: skip
+    lines += [f"  {line}" for line in _joint_lines(relation, own.joint, asked, kept)]
     left = len(own.residue.rest) + len(own.residue.differences) + len(own.residue.equalities)
     left += sum(len(side) for side in own.residue.ranges)
     lines.append(f"  reading:  runs are expanded, {_many(left, 'more condition')} tested and the SELECT computed")
@@ -99,11 +109,9 @@ def _sql(joint: Joint, expr: Expr) -> str:
     return emit(expr, sides=("", "") if joint.kind == FILTER else sides)
 
 
-def _joint_lines(relation: str, joint: Joint, own: Mapping[int, Share], kept: Mapping[str, int]) -> Iterable[str]:
-    level = level_of(joint, {i: s.boxes for i, s in own.items()})
-    if not len(level):
-        return
-    yield f"{meets(joint)}: {_many(len(own), 'query', 'queries')}, {_many(len(level), 'range')}"
+def _joint_lines(relation: str, joint: Joint, asked: Asked, kept: Mapping[str, int]) -> Iterable[str]:
+    level = asked.level
+    yield f"{meets(joint)}: {_many(asked.queries, 'query', 'queries')}, {_many(len(level), 'range')}"
     for side in sides_of(joint, relation):
         found = Grouped.of(level, grouping(joint, side))
         yield (f"  a row of {relation} is looked up for {_many(found.groups, 'group')}; hot ({HOT:.1%} of the "
