@@ -196,3 +196,22 @@ def test_a_turn_is_read_with_all_before_it(play: Play) -> None:
         Ledger if name == "r" else Meanwhile)(played.home.disk, played.home.stream_folder(name)))  # fmt: skip
     log = played.log(asked, reader)
     assert (log.rounds(), log.read_all().to_pylist()) == ([1, 2, 3], [{"u": 7}])
+
+
+def test_levels_that_were_let_go_of_are_written_again(play: Play) -> None:
+    """By a relation that was not joined for a round; the other has not heard of it."""
+    played = play(stream("r"), stream("s"))
+    for i in range(9):
+        played.add(f"q{i}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > {i}")
+    for name in "sr":
+        played.replan(name)
+        played.round(name, [[row(b=2.0)]])
+    for i in range(9):
+        played.drop(f"q{i}")
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert not list((played.home.root / "streams/r/levels").glob("*.npz"))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    done = played.round("r", [[row()]])
+    assert done is not None and len(done.join.seen[0].levels) == 2

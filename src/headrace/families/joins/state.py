@@ -159,13 +159,16 @@ class Joints:
 
     def _level(self, folder: str, level: Level) -> FileMark:
         key = folder, level
-        if key not in self._levels:
+        mark = self._levels.get(key)
+        if mark is None or not self._is_there(mark.path):  # a round without joins lets go of it
             data = level.pack()
-            path = f"{folder}/levels/{sha256(data).hexdigest()[:32]}.npz"
-            if not (self._disk.root / path).is_file():  # else it may be committed, and is never written twice
-                self._disk.put(path, data)
-            self._levels[key] = mark_of(path, data)
-        return self._levels[key]
+            mark = self._levels[key] = mark_of(f"{folder}/levels/{sha256(data).hexdigest()[:32]}.npz", data)
+            if not self._is_there(mark.path):  # else it may be committed, and is never written twice
+                self._disk.put(mark.path, data)
+        return mark
+
+    def _is_there(self, path: str) -> bool:
+        return (self._disk.root / path).is_file()
 
     def note(self, rates: Mapping[str, Rates]) -> None:
         self._rates.update(rates)
