@@ -56,6 +56,7 @@ class Joints:
         self._rows: dict[str, Rows] = {}
         self._queries: dict[str, dict[int, Share]] = {}
         self._shares: dict[int, Share] = {}
+        self._bounds: set[tuple[tuple[str, str], tuple[int, int] | None]] = set()
         self._standing: dict[Joint, Standing] = {}
         self._levels: dict[tuple[str, Level], FileMark] = {}
         self._rates: dict[str, Rates] = {}
@@ -76,6 +77,9 @@ class Joints:
             if not own_shares:
                 del self._standing[joint]
         self._shares = known
+        self._bounds = {(own.joint.relations, own.bound) for own in known.values()}
+        for rows in self._rows.values():  # what was past for the queries before may not be for these
+            rows.files = [file for done in rows.rounds.rounds for file in done.files]
 
     def _share(self, registered: Registered) -> Share:
         known = self._shares.get(registered.id)
@@ -113,13 +117,13 @@ class Joints:
         """Rows older than this join nothing that is still to come."""
         limits: list[int | None] = []
         watermarks: dict[str, int | None] = {}
-        for own in self.queries(relation).values():
+        for relations, bound in self._bounds:
             for side in (0, 1):
-                if own.joint.relations[side] == relation:
-                    other = own.joint.relations[1 - side]
+                if relations[side] == relation:
+                    other = relations[1 - side]
                     if other not in watermarks:
                         watermarks[other] = self._entry(other).watermark_us
-                    limits.append(horizon_us(own.bound, side, watermarks[other]))
+                    limits.append(horizon_us(bound, side, watermarks[other]))
         known = [limit for limit in limits if limit is not None]
         return min(known) if limits and len(known) == len(limits) else None
 
