@@ -241,8 +241,11 @@ SHOWN: tuple[tuple[str, Callable[[Row, Row], Any]], ...] = (
 )  # fmt: skip
 
 
-def draw_query(shape: Random, chance: Random, relations: tuple[str, str], is_timed: bool) -> Asked:
-    """Queries of the same shape are mostly of one joint.  `is_timed`: both relations have event times."""
+def draw_query(
+    shape: Random, chance: Random, relations: tuple[str, str], is_timed: bool, is_bounded: bool = False
+) -> Asked:
+    """Queries of the same shape are mostly of one joint.  `is_timed`: both relations have event times; `is_bounded`:
+    how far these are apart is limited."""
     equal: tuple[tuple[str, str], ...] = ()
     apart: list[Apart] = []
     match shape.choice(["band", "band", "select", "select", "several", "cross"]):
@@ -255,7 +258,7 @@ def draw_query(shape: Random, chance: Random, relations: tuple[str, str], is_tim
     if equal and shape.random() < 0.4:
         apart.append(draw_apart(shape, chance))
     has_times = any(own.columns == ("ts", "ts") for own in apart)
-    if (is_timed or equal or not apart) and not has_times and shape.random() < 0.3:
+    if (is_timed or equal or not apart) and not has_times and (is_bounded or shape.random() < 0.3):
         apart.append(draw_times(chance))  # without an equality, at most one difference is not of event times
     count = 0 if apart and not equal else 2
     ranges = tuple(_ranges(shape, chance, shape.choice([0, 1, 1, 2][: count + 2])) for _ in range(2))

@@ -177,6 +177,9 @@ class Played:
     def replan(self, name: str) -> None:
         side = self.sides[name]
         live = {r.id: r for r in self.catalog.queries.values() if name in r.query.relations}
+        gone = side.planned.keys() - live.keys()
+        for other in self.sides.values():  # what one relation drops has gone for all
+            other.planned = {i: r for i, r in other.planned.items() if i not in gone}
         side.planned, side.version = live, self.catalog.version
         self.joints.replan(name, list(live.values()))
 

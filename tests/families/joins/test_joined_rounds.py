@@ -47,6 +47,7 @@ class Checked:
 
     def __init__(self, root: Path, chance: Random) -> None:
         self.chance = chance
+        self.is_bounded = chance.random() < 0.3
         self.played = Played(root, self._relations())
         self.shapes = [chance.random() for _ in range(chance.choice([1, 2, 4]))]
         self.asked: dict[str, tuple[Asked, Registered]] = {}
@@ -63,7 +64,8 @@ class Checked:
         made = []
         for name in "rs":
             keys = self.chance.choice([("k",), ("k", "n"), ("b",), ("a",)])
-            made.append(table(name, keys) if self.chance.random() < 0.5 else stream(name))
+            is_table = self.chance.random() < 0.5 and not self.is_bounded
+            made.append(table(name, keys) if is_table else stream(name))
         return made
 
     # -- steps --------------------------------------------------------------------------------------
@@ -72,7 +74,8 @@ class Checked:
         shape = Random(self.chance.choice(self.shapes))
         relations = shape.choice([("r", "s"), ("r", "s"), ("s", "r"), ("r", "r"), ("s", "s")])
         sides = [self.played.catalog.relation(name) for name in relations]
-        asked = draw_query(shape, self.chance, relations, all(side.time is not None for side in sides))
+        is_bounded = self.is_bounded and self.chance.random() < 0.95
+        asked = draw_query(shape, self.chance, relations, all(side.time is not None for side in sides), is_bounded)
         self.names += 1
         name = f"q{self.names}"
         registered = self.played.add(name, asked.sql)
@@ -188,7 +191,7 @@ class Checked:
 
     @property
     def standing(self) -> list[tuple[Asked, Registered]]:
-        """Queries that some relation knows of, and be it that it has not heard yet that they were dropped."""
+        """Queries that some relation knows of, and none has heard yet that they were dropped."""
         return [self.known[i] for i in sorted(self.played.standing)]
 
     def check_records(self, done: Done) -> None:
@@ -198,15 +201,18 @@ class Checked:
             asked = {r.id: a for a, r in self.standing if self._joint(r) == look.joint}
             own = done.turn.files if look.other == done.relation else ()
             files = {(file.round_id, file.part) for file in (*look.files, *own)}
-            others = [k for k in self.played.sides[look.other].kept if k.place[:2] in files]
-            other = [k for k in others if _was_there(k, done, look.side)]
+            there = [k for k in self.played.sides[look.other].kept if _was_there(k, done, look.side)]
+            looked = [k for k in there if k.place[:2] in files]
             looks.add((look.joint, look.side))
             for part, rows in events.items():
                 for number, event in enumerate(rows):
                     theirs = {i for i in found.get((look.number, part, number), set()) if i in asked}
                     ours = {i for i, own in asked.items() if event.kind == OK
-                            and any(_is_candidate(own, look.side, event, k) for k in other)}  # fmt: skip
+                            and any(own.is_candidate(*_pair(look.side, event, k)) for k in looked)}  # fmt: skip
                     assert theirs == ours, (asked, look.side, theirs, ours, event)
+                    if len(looked) < len(there):  # rows that are past are no answers
+                        assert not any(own.answers(*_pair(look.side, event, k)) for i, own in asked.items()
+                                       if i not in ours and event.kind == OK for k in there)  # fmt: skip
         expected = {(self._joint(r), side) for _, r in self.standing for side in (0, 1)
                     if self._joint(r).relations[side] == done.relation}  # fmt: skip
         assert expected <= looks
@@ -249,9 +255,8 @@ def _was_there(kept: Kept, done: Done, side: int) -> bool:
     return kept.is_there(done.join.tick - 1 if side == 0 else done.join.tick)
 
 
-def _is_candidate(asked: Asked, side: int, event: Kept, other: Kept) -> bool:
-    x, y = (event.row, other.row) if side == 0 else (other.row, event.row)
-    return asked.is_candidate(x, y)
+def _pair(side: int, event: Kept, other: Kept) -> tuple[Row, Row]:
+    return (event.row, other.row) if side == 0 else (other.row, event.row)
 
 
 def _rows(found: pa.Table) -> list[tuple[Any, ...]]:

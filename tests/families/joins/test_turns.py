@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -197,3 +198,42 @@ def test_a_turn_is_read_with_all_before_it(play: Play) -> None:
         Ledger if name == "r" else Meanwhile)(played.home.disk, played.home.stream_folder(name)))  # fmt: skip
     log = played.log(asked, reader)
     assert (log.rounds(), log.read_all().to_pylist()) == ([1, 2, 3], [{"u": 7}])
+
+
+def test_levels_that_were_let_go_of_are_written_again(play: Play) -> None:
+    """By a relation that was not joined for a round; what it dropped has gone for the other too."""
+    played = play(stream("r"), stream("s"))
+    for i in range(9):
+        played.add(f"q{i}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > {i}")
+    for name in "sr":
+        played.replan(name)
+        played.round(name, [[row(b=2.0)]])
+    for i in range(9):
+        played.drop(f"q{i}")
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert not list((played.home.root / "streams/r/levels").glob("*.npz"))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    done = played.round("r", [[row()]])
+    assert done is not None and len(done.join.seen[0].levels) == 1
+
+
+@pytest.mark.parametrize("lags", [False, True])
+def test_rows_that_were_past_are_there_for_a_query_that_needs_them(play: Play, lags: bool) -> None:
+    """As they are for who reads its answers, and after a restart."""
+    played = play(stream("r"), stream("s"))
+    near = "y.ts BETWEEN x.ts - INTERVAL '5' SECONDS AND x.ts"
+    played.add("near", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON x.n = y.n AND {near}")
+    for name in "rs":
+        played.replan(name)
+    played.round("r", [[row(u=7)]])
+    played.round("s", [[row(ts=T0 + timedelta(seconds=60))]])
+    done = played.round("s", [[row(ts=T0 + timedelta(seconds=61))]])
+    assert done is not None and not done.turn.looks[0].files
+    ever = played.add("ever", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.n = y.n AND y.u < 9")
+    for name in "s" if lags else "rs":
+        played.replan(name)
+    done = played.round("s", [[row(ts=T0 + timedelta(seconds=62))]])
+    assert done is not None and done.join.written and len(done.turn.looks[0].files) == 1
+    assert played.log(ever).read_all().to_pylist() == [{"u": 7}]

@@ -86,30 +86,34 @@ class Joints:
             self._replan(relation, queries)
 
     def _replan(self, relation: str, queries: Sequence[Registered]) -> None:
-        before, asked = self._asked.get(relation, set()), {r.id for r in queries}
-        self._asked[relation] = asked
-        here = set().union(*self._asked.values())
-        gone = [i for i in self._shares if i not in here]
+        """What a relation knew and no longer does has gone for all; what is new counts at once for both sides."""
+        asked = {r.id for r in queries}
+        gone = self._asked.get(relation, set()) - asked
         new = {r.id: self._share(r) for r in queries if r.id not in self._shares}
+        for own in self._asked.values():
+            own.difference_update(gone)
+        self._asked[relation] = asked
         touched: dict[Joint, tuple[dict[int, Share], list[int]]] = {}
-        for i, own in new.items():
-            touched.setdefault(own.joint, ({}, []))[0][i] = own
+        for i, own_share in new.items():
+            touched.setdefault(own_share.joint, ({}, []))[0][i] = own_share
         for i in gone:
             touched.setdefault(self._shares[i].joint, ({}, []))[1].append(i)
         for joint, (comes, goes) in touched.items():
             self._update(joint, comes, goes)
-        known = self._shares | new
-        needs = self._needs.setdefault(relation, Counter())
-        needs.update(need for i in asked - before for need in _needs(known[i], relation))
-        needs.subtract(need for i in before - asked for need in _needs(known[i], relation))
-        self._needs[relation] = +needs
-        self._shares = {i: s for i, s in known.items() if i in here} if gone else known
+        self._shares.update(new)
+        for i in gone:
+            del self._shares[i]
 
     def _update(self, joint: Joint, comes: Mapping[int, Share], goes: Sequence[int]) -> None:
         standing = self._standing.setdefault(joint, Standing(joint))
         standing.update({i: own.boxes for i, own in comes.items()}, goes)
         if not len(standing):
             del self._standing[joint]
+        for relation in set(joint.relations):
+            needs = self._needs.setdefault(relation, Counter())
+            needs.update(need for own in comes.values() for need in _needs(own, relation))
+            needs.subtract(need for i in goes for need in _needs(self._shares[i], relation))
+            self._needs[relation] = +needs
 
     def _share(self, registered: Registered) -> Share:
         query = registered.query
