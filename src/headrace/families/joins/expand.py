@@ -87,10 +87,20 @@ class JoinLog:
         self._store = store
         self._has_table = has_table
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
+        whole_after = max(self._shortened(0), self._shortened(1))
         for side, history in enumerate(sides):
             for done in history.rounds:
-                if done.version >= registered.version and done.tick <= until:
+                if done.version >= registered.version and whole_after < done.tick <= until:
                     self._turns.setdefault(done.tick, []).append((side, done))
+
+    def _shortened(self, side: int) -> int:
+        """The newest turn of a side that has joined rows which are not kept any more: its answers are gone, and so are
+        all before it, for there are no gaps."""
+        other = self._sides[1 - side]
+        for done in reversed(self._sides[side].rounds):
+            if other.relation in done.since and not other.has_since(done.since[other.relation]):
+                return done.tick
+        return -1
 
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""
@@ -123,10 +133,19 @@ class JoinLog:
         own, rows = pairs_of(self._share.joint.kind, self._share.boxes, side, image, np.arange(event.size), b, a)
         mine = event[own]
         at = history.ticks(mine)
-        there = other.are_there(rows, at, side)
+        there = other.are_there(rows, at, side) & (other.ticks(rows) >= self._since(side, rounds, at))
         mine, rows, own, at = mine[there], rows[there], own[there], at[there]
         left, right = (mine, rows) if side == 0 else (rows, mine)
         return left, right, sign[own], at * 2 + side
+
+    def _since(self, side: int, rounds: Sequence[JoinRound], at: Ints) -> Ints:
+        """By turn: when the oldest rows came that its events found.  Older ones may be kept, for others."""
+        other = self._sides[1 - side].relation
+        ticks = np.array([done.tick for done in rounds], np.int64)
+        first = np.array([done.since.get(other, done.tick) for done in rounds], np.int64)
+        order = np.argsort(ticks)
+        found: Ints = first[order][np.searchsorted(ticks[order], at)] if ticks.size else at
+        return found
 
     def _events(self, side: int, rounds: Sequence[JoinRound]) -> tuple[Ints, Numbers, Numbers, Ints]:
         """Rows of rounds that are events of the joint, in order of what they meet by."""

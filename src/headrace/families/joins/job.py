@@ -128,15 +128,17 @@ class JoinsWork:
                 outcome.files += self._write(looks, reports, files, round)
             rounds = self._joints.rows(self._name).rounds.rounds
             first = rounds[0].round_id if rounds else round.id
-            outcome.keep[FOLDER] = first if self._needs_all() else max(
-                first, min(self._oldest(round), round.id + 1 - self._place.config.manifests_kept))
+            outcome.keep[FOLDER] = first if self._needs_all() else max(first, self._oldest(round))
         return outcome
 
     def _needs_all(self) -> bool:
         return self._place.relation.is_table
 
     def _oldest(self, round: Round) -> int:
-        return min((f.round_id for f in self._joints.rows(self._name).files), default=round.id)
+        """What may still be joined, and what the answers that are kept are made of."""
+        kept = self._place.config.manifests_kept
+        rounds = [file.round_id for file in self._joints.rows(self._name).files]
+        return min([round.id + 1 - kept, *rounds, *self._joints.needed(self._name, kept)])
 
     def _write(
         self, looks: Sequence[Look], reports: Sequence[Report], files: tuple[RowFile, ...], round: Round
@@ -148,7 +150,8 @@ class JoinsWork:
         rates = self._joints.rates([path for look in looks for path in look.levels])
         odd = sum(r.odd for r in reports)
         after = self._joints.newest({look.other for look in looks if look.other != self._name})
-        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after)
+        since = self._joints.oldest(looks)
+        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after, since)
         marks = [FileMark(f.path, f.size, f.crc) for f in files]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]
         for mark in marks:
