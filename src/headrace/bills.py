@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.costing import load_of
+from headrace.explaining import JOINS, PLAIN, WINDOWS, family_of
 from headrace.families.windows.attribution import Users, split
 from headrace.families.windows.cost import FINISH, measured_stages
 from headrace.families.windows.explain import seating_of
@@ -23,18 +24,19 @@ from headrace.runtime.answers import AnswerLog
 from headrace.runtime.ledger import Ledger, Manifest
 from headrace.values import Relation
 
-SHARED_ONLY = ("spark", "roll", "answer")
+SHARED_ONLY, KEPT_ONLY = ("spark", "roll", "answer"), ("turn", "joins")
 ROUNDS_MAX = 10
 
 
 @dataclass(frozen=True, slots=True)
 class QueryCost:
-    """What one query costs a round, in seconds; `is_live`: it is still there."""
+    """What one query costs a round, in seconds; `is_live`: it is still there; `answers`: None where they are made when
+    they are read."""
 
     name: str
     family: str
     seconds: float
-    answers: int
+    answers: int | None
     is_live: bool
     sql: str
 
@@ -60,14 +62,16 @@ def stream_cost(relation: Relation, catalog: Catalog, ledger: Ledger, answers: A
     counts = answers.counts([m.round_id for m in manifests])
     stages = _summed([measured_stages(m.stats["seconds"]) for m in manifests])
     shared = [r for r in ran if r.id in seating.shares]
-    plain = [r for r in ran if r.id not in seating.shares]
-    seconds = _bills(seating, [r.id for r in plain], manifests, stages, counts)
+    others = [(r, family_of(r, catalog.relation(r.query.source))[0]) for r in ran if r.id not in seating.shares]
+    joins = [r for r, family in others if family == JOINS]
+    plain = [r for r, family in others if family == PLAIN]
+    seconds = _bills(seating, [r.id for r in joins], [r.id for r in plain], manifests, stages, counts)
     live = {r.id for r in catalog.queries.values() if r.quarantine is None}
     rounds = len(manifests)
     found = [
-        QueryCost(r.name, _family(i < len(shared)), seconds[r.id] / rounds, counts.get(r.id, 0), r.id in live,
-                  r.query.sql)
-        for i, r in enumerate([*shared, *plain])
+        QueryCost(r.name, family, seconds[r.id] / rounds, None if family == JOINS else counts.get(r.id, 0),
+                  r.id in live, r.query.sql)
+        for family, queries in ((WINDOWS, shared), (JOINS, joins), (PLAIN, plain)) for r in queries
     ]
     found.sort(key=lambda q: (-q.seconds, q.name))
     measured_s = sum(m.stats["seconds"]["total"] for m in manifests) / rounds
@@ -86,37 +90,35 @@ def _alike(ledger: Ledger) -> list[Manifest]:
     return found
 
 
-def _family(is_shared: bool) -> str:
-    return "windows" if is_shared else "plain"
-
-
 def _queries(catalog: Catalog, relation: Relation, newest: Manifest) -> list[Registered]:
     """The queries the round ran for."""
     version = newest.catalog_version
     ran = [r for r in catalog.queries.values()
-           if r.query.source == relation.name and r.quarantine is None and r.version <= version]
+           if relation.name in r.query.relations and r.quarantine is None and r.version <= version]
     if len(ran) == newest.stats["queries"]:
         return ran
     past = catalog.at(version).values()  # some have gone since
-    return [r for r in past if r.query.source == relation.name and r.quarantine is None]
+    return [r for r in past if relation.name in r.query.relations and r.quarantine is None]
 
 
 def _bills(
-    seating: Seating, plain: Sequence[int], manifests: Sequence[Manifest], stages: Mapping[str, float],
-    counts: Mapping[int, int],
+    seating: Seating, joins: Sequence[int], plain: Sequence[int], manifests: Sequence[Manifest],
+    stages: Mapping[str, float], counts: Mapping[int, int],
 ) -> dict[int, float]:
     """Seconds by query id: stages by who makes them necessary."""
     shared = len(seating.shares)
-    size = shared + len(plain)
+    size = shared + len(joins) + len(plain)
     even = np.full(size, 1.0 / max(size, 1))
     parts = _shared_parts(seating, manifests, counts)
     bills: dict[str, Floats] = {}
     for stage, seconds in stages.items():
         part = even
         if stage == "plain" and plain:
-            part = np.append(np.zeros(shared), _plain_parts(plain, manifests, seconds))
+            part = np.append(np.zeros(shared + len(joins)), _plain_parts(plain, manifests, seconds))
+        elif stage in KEPT_ONLY and joins:  # a round looks for all of them at once
+            part = np.concatenate((np.zeros(shared), np.full(len(joins), 1 / len(joins)), np.zeros(len(plain))))
         elif stage in parts and stage in SHARED_ONLY:
-            part = np.append(parts[stage], np.zeros(len(plain)))
+            part = np.append(parts[stage], np.zeros(size - shared))
         elif stage in parts:
             part = np.append(parts[stage] * (shared / size), even[shared:])
         bills[stage] = seconds * part
@@ -124,7 +126,7 @@ def _bills(
     if "wait" in bills and finish.sum() > 0:  # a round waits for the end of the one before
         bills["wait"] = stages["wait"] * finish / finish.sum()
     total: Floats = sum(bills.values(), np.zeros(size))
-    return dict(zip([*seating.shares, *plain], total.tolist(), strict=True))
+    return dict(zip([*seating.shares, *joins, *plain], total.tolist(), strict=True))
 
 
 def _shared_parts(seating: Seating, manifests: Sequence[Manifest], counts: Mapping[int, int]) -> dict[str, Floats]:

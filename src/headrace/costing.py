@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from headrace.families.joins.cost import price_s
 from headrace.families.plain.plan import plain_price_s
 from headrace.families.windows.cost import Forecast, Round, forecast, priced
 from headrace.families.windows.plan import Seating, plan_cuts
@@ -59,14 +60,19 @@ def flow_of(history: Sequence[Stats]) -> Flow | None:
     return Flow(rows, before, after, cells, *cut, newest.groups)
 
 
-def forecast_of(work: Workload, plain: int, relation: Relation, history: Sequence[Stats]) -> Forecast:
-    """The next round of a stream with this plan and so many plain queries; `history` as from `recent_stats`."""
+def forecast_of(
+    work: Workload, plain: int, groups: int | None, relation: Relation, history: Sequence[Stats]
+) -> Forecast:
+    """The next round of a stream with this plan, so many plain queries, and joins whose rows are looked up for so many
+    groups; `history` as from `recent_stats`."""
     flow = flow_of(history) or ASSUMED
     quantities = quantities_of(work, flow)
     prices = priced(quantities) | ({"plain": plain_price_s(plain)} if plain else {})
+    if groups is not None:
+        prices["joins"] = price_s(flow.rows, groups)
     learnt = [Round(s["seconds"], load_of(s).priced) for s in history[:-1]]
     triggers = [s["seconds"]["trigger"] for s in history if "trigger" in s["seconds"]]
-    overlaps = not plain and not relation.source.startswith(GIVEN)
+    overlaps = not plain and groups is None and not relation.source.startswith(GIVEN)
     trigger_s = (median(triggers) if triggers else TRIGGER_S) if overlaps else None
     return forecast(flow.rows, float(quantities["write_row"].sum()), prices, learnt, trigger_s)
 

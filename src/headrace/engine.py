@@ -24,8 +24,9 @@ import pyarrow as pa
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import CatalogError, HeadraceError, PlanError
+from headrace.families.joins.plan import filter_share, share
 from headrace.families.plain.plan import Way, way_of
-from headrace.reading import Answer, QueryInfo, empty_answer, watch_answers
+from headrace.reading import Answer, Log, QueryInfo, empty_answer, watch_answers
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
     from headrace.bills import StreamCost
     from headrace.families.joins.expand import JoinLog, JoinReader
+    from headrace.families.joins.filtering import FilterLog
+    from headrace.families.joins.notices import Notice
     from headrace.families.joins.state import Joints
     from headrace.runtime.rounds import Pipeline
 
@@ -208,7 +211,7 @@ class Engine:
     def results(self, query: str) -> pa.Table:
         """All committed answers of a query, with the columns of its SELECT (+ window_start, window_end)."""
         registered = self._registered(query)
-        if registered.query.joined is not None:
+        if self._is_kept(registered):
             return self._join_log(registered).read_all()
         log = self._answers(registered.query.source)
         tables = [table for _, table in log.read_all(registered.id, registered.query)]
@@ -225,11 +228,20 @@ class Engine:
         def goes_on() -> bool:
             return self.is_running if follow is None else follow
 
-        def log() -> AnswerLog | JoinLog:
-            is_join = registered.query.joined is not None
-            return self._join_log(registered) if is_join else self._answers(registered.query.source)
+        is_kept = self._is_kept(registered)
+
+        def log() -> Log:
+            return self._join_log(registered) if is_kept else self._answers(registered.query.source)
 
         return watch_answers(registered, log, since, goes_on, POLL_S)
+
+    def notices(self, stream: str, after: int = -1) -> Iterator[Notice]:
+        """Whom the rows of committed rounds of a stream or table affect, by joins and filters, round by round after
+        `after`: compact records, to be shared by whoever delivers."""
+        from headrace.families.joins.notices import Notices
+
+        relation = self.catalog.relation(stream)
+        return Notices(self.home.disk.root, self._ledger(relation.name)).after(after)
 
     def explain(self, query: str | None = None) -> str:
         """How one query runs, or the whole shared plan, with costs."""
@@ -243,8 +255,8 @@ class Engine:
         return explain_all(self.catalog, rounds)
 
     def queries(self) -> list[QueryInfo]:
-        """Every live query: where it runs, how, and how many answers it has given."""
-        from headrace.explaining import family_of
+        """Every live query: where it runs, how, and how many answers it has given (None: they are made on reading)."""
+        from headrace.explaining import JOINS, family_of
 
         self.catalog.refresh()
         counts = {name: log.counts() for name, (_, log) in self._all_logs().items()}
@@ -252,8 +264,9 @@ class Engine:
         for r in self.catalog.queries.values():
             family, reason = family_of(r, self.catalog.relation(r.query.source))
             state = "quarantined" if r.quarantine else "live"
-            answers = counts.get(r.query.source, {}).get(r.id, 0)
-            infos.append(QueryInfo(r.name, r.query.source, family, state, r.quarantine or reason, r.query.sql, answers))
+            answers = None if family == JOINS else counts.get(r.query.source, {}).get(r.id, 0)
+            over = ", ".join(r.query.relations)
+            infos.append(QueryInfo(r.name, over, family, state, r.quarantine or reason, r.query.sql, answers))
         return infos
 
     def costs(self) -> list[StreamCost]:
@@ -276,6 +289,8 @@ class Engine:
         query = bind(sql, self.catalog.relations, name=name, config=self.config)
         if query.joined is not None:
             self._check_join(query)
+        elif not query.grouped:
+            filter_share(query, self.catalog.relation(query.source))
         panes = query.window.range_us // query.window.grain_us if query.window is not None else 0
         if panes > self.config.panes_max:
             raise PlanError(
@@ -287,13 +302,11 @@ class Engine:
 
     def _check_join(self, query: Query) -> None:
         """A join that can run; one that every pair of rows passes is warned of."""
-        from headrace.families.joins.plan import share
-
         assert query.joined is not None
         own = share(query, self.catalog.relation(query.source), self.catalog.relation(query.joined))
-        if own.is_whole and not own.joint.meets[0]:
-            warnings.warn(f"every row of {query.source} joins every row of {query.joined} in {query.name!r}: answers "
-                          "are as many as pairs", stacklevel=4)  # fmt: skip
+        if own.is_whole:
+            pairs = f"every row of {query.source} joins every row of {query.joined}"
+            warnings.warn(f"the range of {query.name!r} is the whole line: {pairs}", stacklevel=4)
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source
@@ -393,7 +406,13 @@ class Engine:
     def _ledger(self, stream: str) -> Ledger:
         return Ledger(self.home.disk, self.home.stream_folder(stream))
 
-    def _join_log(self, registered: Registered) -> JoinLog:
+    def _is_kept(self, registered: Registered) -> bool:
+        """Whether its answers are made when they are read, from rows that are kept."""
+        from headrace.explaining import JOINS, family_of
+
+        return family_of(registered, self.catalog.relation(registered.query.source))[0] == JOINS
+
+    def _join_log(self, registered: Registered) -> JoinLog | FilterLog:
         from headrace.families.joins.expand import JoinReader
 
         if self._reader is None:

@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headrace.catalog.catalog import Catalog, Registered
-from headrace.costing import Stats, estimate_line, forecast_of, workload
+from headrace.costing import Stats, estimate_line, forecast_of, load_of, workload
+from headrace.families.joins.explain import explain_join_query, explain_joins, groups_of
+from headrace.families.joins.plan import Share as JoinShare
+from headrace.families.joins.plan import filter_share
+from headrace.families.joins.plan import share as join_share
 from headrace.families.plain.plan import explain_plain, how
 from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of, span
 from headrace.families.windows.plan import Refusal, Seating, share
@@ -33,9 +37,13 @@ def families(joints: Joints) -> tuple[Family, ...]:
 
 def family_of(registered: Registered, relation: Relation) -> tuple[str, str]:
     """The family that runs the query, and why no other shares it ('' when it is shared)."""
-    if registered.query.joined is not None:
+    query = registered.query
+    if query.joined is not None:
         return JOINS, ""
-    asked = share(registered.query, relation)
+    if not query.grouped and not relation.is_table:
+        filtered = filter_share(query, relation)
+        return (PLAIN, filtered) if isinstance(filtered, str) else (JOINS, "")
+    asked = share(query, relation)
     return (PLAIN, asked.reason) if isinstance(asked, Refusal) else (WINDOWS, "")
 
 
@@ -44,7 +52,9 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Histories) -> 
     relation = catalog.relation(query.source)
     history = rounds.get(relation.name, ())
     family, reason = family_of(registered, relation)
-    lines = [f"query {query.name}", f"  sql:      {' '.join(query.sql.split())}", f"  over:     {_relation(relation)}"]
+    over = [catalog.relation(name) for name in query.relations]
+    lines = [f"query {query.name}", f"  sql:      {' '.join(query.sql.split())}"]
+    lines += [f"  over:     {_relation(r)}" for r in over]
     if registered.quarantine:
         lines.append(f"  state:    quarantined: {registered.quarantine}")
         lines.append(f"  next:     {_AGAIN}")
@@ -53,13 +63,17 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Histories) -> 
         lines.append(f"  {runs:<9} shared windows")
         seating = seating_of(_of(_live(catalog, relation, registered)), relation)
         lines += explain_window_query(registered.id, seating, _is_united(history))
+    elif family == JOINS:
+        lines.append(f"  {runs:<9} standing {'filters' if query.joined is None else 'joins'}")
+        shares = _shares(_live(catalog, relation, registered), catalog)
+        lines += explain_join_query(relation.name, shares[registered.id], shares, _kept(rounds))
     else:
         lines.append(f"  {runs:<9} plain Spark, because {reason}")
         lines.append(f"  how:      {how(query, relation)}")
         lines.append("  cost:     a Spark job of its own each round, over rows that are read once for all queries")
         lines.append("  unshared: the same, and the source read once more")
     live = _live(catalog, relation)
-    return "\n".join([*lines, *_estimated(live, relation, history), *_measured(history)])
+    return "\n".join([*lines, *_estimated(live, relation, catalog, history), *_measured(history)])
 
 
 def explain_all(catalog: Catalog, rounds: Histories) -> str:
@@ -67,34 +81,53 @@ def explain_all(catalog: Catalog, rounds: Histories) -> str:
     relations = _many(len(catalog.relations), "stream or table", "streams and tables")
     lines = [f"catalog version {catalog.version}: {relations}, {_many(total, 'query', 'queries')}"]
     for relation in catalog.relations.values():
-        lines += ["", *_explain_relation(relation, catalog, rounds.get(relation.name, ()))]
+        lines += ["", *_explain_relation(relation, catalog, rounds)]
     return "\n".join(lines)
 
 
-def _explain_relation(relation: Relation, catalog: Catalog, history: Sequence[Stats]) -> list[str]:
-    live = _live(catalog, relation)
+def _explain_relation(relation: Relation, catalog: Catalog, rounds: Histories) -> list[str]:
+    live, history = _live(catalog, relation), rounds.get(relation.name, ())
     runs = [(r, *family_of(r, relation)) for r in live]
     shared = [r for r, family, _ in runs if family == WINDOWS]
     plain = [(r.query, reason) for r, family, reason in runs if family == PLAIN]
     lines = [_relation(relation)]
     lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation), _is_united(history))]
+    joins = explain_joins(relation.name, _shares(live, catalog), _kept(rounds), history[-1] if history else None)
+    lines += [f"  {line}" for line in joins]
     lines += [f"  {line}" for line in explain_plain(plain, relation)]
-    out = [r for r in catalog.queries.values() if r.query.source == relation.name and r.quarantine]
+    out = [r for r in catalog.queries.values() if relation.name in r.query.relations and r.quarantine]
     if out:
         lines.append(f"  quarantined: {_many(len(out), 'query', 'queries')}; {_AGAIN}")
         lines += [f"    {r.name}: {r.quarantine}" for r in out]
     if not live:
         lines.append("  no live query: it is not read")
-    return [*lines, *_estimated(live, relation, history), *_measured(history)]
+    return [*lines, *_estimated(live, relation, catalog, history), *_measured(history)]
 
 
 def _live(catalog: Catalog, relation: Relation, also: Registered | None = None) -> list[Registered]:
-    rows = [r for r in catalog.queries.values() if r.query.source == relation.name and r.quarantine is None]
+    rows = [r for r in catalog.queries.values() if relation.name in r.query.relations and r.quarantine is None]
     return [*rows, also] if also is not None and also.quarantine else rows
 
 
 def _of(registered: Sequence[Registered]) -> list[tuple[int, Any]]:
     return [(r.id, r.query) for r in registered]
+
+
+def _shares(live: Sequence[Registered], catalog: Catalog) -> dict[int, JoinShare]:
+    """The joins and filters among these queries."""
+    found: dict[int, JoinShare] = {}
+    for r in live:
+        relation = catalog.relation(r.query.source)
+        if r.query.joined is not None:
+            found[r.id] = join_share(r.query, relation, catalog.relation(r.query.joined))
+        elif not r.query.grouped and isinstance(own := filter_share(r.query, relation), JoinShare):
+            found[r.id] = own
+    return found
+
+
+def _kept(rounds: Histories) -> dict[str, int]:
+    """Rows of each relation that may still be joined."""
+    return {name: load_of(history[-1]).kept_rows for name, history in rounds.items() if history}
 
 
 def _is_united(history: Sequence[Stats]) -> bool:
@@ -109,13 +142,17 @@ def _relation(relation: Relation) -> str:
     return f"stream {relation.name} (event time {relation.time}, late {span(relation.late_us)})"
 
 
-def _estimated(live: Sequence[Registered], relation: Relation, history: Sequence[Stats]) -> list[str]:
+def _estimated(
+    live: Sequence[Registered], relation: Relation, catalog: Catalog, history: Sequence[Stats]
+) -> list[str]:
     """What the next round will take, with the queries there are now."""
     if not live:
         return []
     seating: Seating = seating_of(_of(live), relation)
-    plain = len(live) - len(seating.shares)
-    made = forecast_of(workload(seating, _is_united(history)), plain, relation, history)
+    joins = _shares(live, catalog)
+    plain = len(live) - len(seating.shares) - len(joins)
+    groups = groups_of(relation.name, joins) if joins else None
+    made = forecast_of(workload(seating, _is_united(history)), plain, groups, relation, history)
     return [estimate_line(made, len(history))]
 
 

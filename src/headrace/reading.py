@@ -38,7 +38,8 @@ class Answer(dict[str, object]):
 
 @dataclass(frozen=True, slots=True)
 class QueryInfo:
-    """A live query as `headrace list` shows it.  `reason`: why it is quarantined, or not shared."""
+    """A live query as `headrace list` shows it.  `reason`: why it is quarantined, or not shared; `answers`: None where
+    they are made when they are read."""
 
     name: str
     stream: str
@@ -46,7 +47,7 @@ class QueryInfo:
     state: str
     reason: str
     sql: str
-    answers: int
+    answers: int | None
 
 
 def empty_answer(query: Query) -> pa.Table:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.bench import joins, joins_intervals, joins_kernels
+from headrace.bench import joins, joins_hotspots, joins_intervals, joins_kernels, joins_routing, joins_spark
 from headrace.bench.joins_kernels import band_speeds, events_per_s, select_speeds
 from headrace.bench.joins_picture import picture
 from headrace.bench.joins_workload import DOMAIN, draw_bands, draw_keyed_rows, draw_rectangles
@@ -56,7 +56,8 @@ def test_the_workload_is_that_of_the_thesis() -> None:
 
 def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(joins.EXTENTS, True, joins.Extent((50, 200), (50, 200), 200, (600.0, 60.0), 500, (20,)))
-    monkeypatch.setattr(joins_intervals, "run", lambda quick, tell: Report("", ()))
+    for part in (joins_intervals, joins_hotspots, joins_routing, joins_spark):
+        monkeypatch.setattr(part, "run", lambda quick, tell: Report("", ()))
     told: list[str] = []
     report = joins.run(True, told.append)
     names = {figure.name for figure in report.figures}

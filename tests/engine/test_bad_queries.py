@@ -62,12 +62,6 @@ def test_a_bad_query_is_refused(eng: headrace.Engine, sql: str, words: list[str]
     assert [q.name for q in eng.queries()] == ["good"]
 
 
-def test_a_join_is_understood_and_not_run_yet(eng: headrace.Engine) -> None:
-    with pytest.raises(PlanError, match="joins are not run yet"):
-        eng.add("SELECT a.k FROM s a JOIN s b ON b.n - a.n BETWEEN 1 AND 2", name="bad")
-    assert [q.name for q in eng.queries()] == ["good"]
-
-
 def test_one_bad_query_of_many_adds_none(eng: headrace.Engine) -> None:
     with pytest.raises(SQLError):
         eng.add_many({"a": f"SELECT count(*) FROM s {WINDOW}", "b": "SELECT nope FROM s"})

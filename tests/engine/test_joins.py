@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
+from headrace.config import Config
 from headrace.sql.bind import bind
-from headrace.sql.emit import emit_join
+from headrace.sql.emit import emit_join, emit_query
 from tests.streams import EPOCH_US, write_file
 
 DDL = "k STRING, n BIGINT, a INT, b DOUBLE, gone BOOLEAN, ts TIMESTAMP"
@@ -29,7 +30,8 @@ QUERIES = {
     "names": "SELECT r.k AS k, r.a AS ra, s.a AS sa FROM r JOIN s ON r.k = s.k WHERE s.b > 1.0 AND r.a + s.a > 5",
     "two": "SELECT r.n AS n, s.b AS b FROM r, s WHERE r.k = s.k AND r.n = s.n",
     "cross": "SELECT r.a AS ra, s.a AS sa FROM r CROSS JOIN s WHERE r.a > 8 AND s.a IN (1, 3)",
-    "timed": "SELECT r.k AS k, s.ts AS ts FROM r JOIN s ON r.a = s.a AND s.ts BETWEEN r.ts - INTERVAL '20' SECONDS AND r.ts",
+    "timed": "SELECT r.k AS k, s.ts AS ts FROM r JOIN s ON r.a = s.a "
+             "AND s.ts BETWEEN r.ts - INTERVAL '20' SECONDS AND r.ts",
 }  # fmt: skip
 SELF = {
     "near": "SELECT x.n AS xn, y.n AS yn FROM r x JOIN r y ON y.b - x.b BETWEEN 0.0 AND 1.0",
@@ -52,7 +54,8 @@ def arrow(rows: Sequence[Row]) -> pa.Table:
 class Side:
     """A stream or table fed file by file, and the rows it then has."""
 
-    def __init__(self, name: str, folder: Path, is_table: bool) -> None:
+    def __init__(self, name: str, folder: Path, is_table: bool, late: str) -> None:
+        self.late = late
         self.name, self.folder, self.is_table = name, folder / f"src_{name}", is_table
         self.folder.mkdir()
         self.files = 0
@@ -63,7 +66,7 @@ class Side:
         if self.is_table:
             eng.create_table(self.name, source, schema=DDL, key="k, n", deleted="gone")
         else:
-            eng.create_stream(self.name, source, schema=DDL, time="ts", late="1 hour")
+            eng.create_stream(self.name, source, schema=DDL, time="ts", late=self.late)
 
     def write(self, rows: Sequence[Row]) -> None:
         write_file(self.folder, self.files, arrow(rows))
@@ -78,24 +81,29 @@ class Side:
 class Joined:
     """Two sides, an engine on them, and Spark's answer for the rows there are."""
 
-    def __init__(self, spark: SparkSession, folder: Path, tables: Mapping[str, bool]) -> None:
-        self.spark, self.folder = spark, folder
-        self.sides = [Side(name, folder, is_table) for name, is_table in tables.items()]
+    def __init__(
+        self, spark: SparkSession, folder: Path, tables: Mapping[str, bool], config: Config | None = None,
+        late: str = "1 hour",
+    ) -> None:  # fmt: skip
+        self.spark, self.folder, self.config = spark, folder, config
+        self.sides = [Side(name, folder, is_table, late) for name, is_table in tables.items()]
         self.open()
 
     def open(self) -> None:
         """Another engine on the same home, as after a restart."""
-        self.eng = headrace.Engine(self.folder / "race", spark=self.spark)
+        self.eng = headrace.Engine(self.folder / "race", spark=self.spark, config=self.config)
         for side in self.sides:
             side.create(self.eng)
 
     def theirs(self, sql: str) -> Counter[tuple[Any, ...]]:
         session = self.spark.newSession()
         session.conf.set("spark.sql.ansi.enabled", "true")
-        query = bind(sql, self.eng.catalog.relations, name="q")
+        relations = self.eng.catalog.relations
+        query = bind(sql, relations, name="q")
         for side in self.sides:
             session.createDataFrame(arrow(list(side.rows.values())), DDL).createOrReplaceTempView(side.name)
-        found = session.sql(emit_join(query, query.relations)).toArrow()
+        alone = emit_query(query, relations[query.source], query.source)
+        found = session.sql(emit_join(query, query.relations) if query.joined else alone).toArrow()
         return Counter(tuple(row.values()) for row in found.to_pylist())
 
     def ours(self, name: str) -> Counter[tuple[Any, ...]]:
@@ -127,6 +135,33 @@ def test_a_relation_joined_with_itself(spark: SparkSession, tmp_path: Path) -> N
         joined = Joined(spark, folder, {"r": is_table})
         joined.eng.add_many(SELF)
         play(joined, SELF, random.Random(3))
+
+
+FILTERS = {
+    "cheap": "SELECT k, b * 2 AS bb FROM r WHERE b < 1.0 AND k <> 'x'",
+    "some": "SELECT n, ts FROM r WHERE a IN (1, 3, 8)",
+    "late": "SELECT n, a FROM r WHERE n BETWEEN 0 AND 3 AND a IS NOT NULL",
+    "none": "SELECT n FROM r WHERE a > 100",
+}
+
+
+def test_filters_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows as they come, late ones too, NaN and infinities as Spark compares them."""
+    joined = Joined(spark, tmp_path, {"r": False})
+    joined.eng.add_many(FILTERS)
+    assert {info.family for info in joined.eng.queries()} == {"joins"}
+    chance = random.Random(5)
+    side = joined.sides[0]
+    for at_s in (9_000, 0, 9_100):
+        rows = drawn(chance, 40, at_s)
+        rows += [rows[0] | {"b": odd, "k": "o"} for odd in (float("nan"), float("inf"), -float("inf"))]
+        side.write(rows)
+        joined.eng.run()
+        joined.check(FILTERS)
+    seen = list(joined.eng.watch("some"))
+    resumed = list(joined.eng.watch("some", since=seen[3].seq))
+    assert [dict(a) for a in seen] == joined.eng.results("some").to_pylist()
+    assert [(a.seq, dict(a)) for a in seen[4:]] == [(a.seq, dict(a)) for a in resumed]
 
 
 def play(joined: Joined, queries: Mapping[str, str], chance: random.Random) -> None:

@@ -64,7 +64,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 FAILURES = {
     "a worker": "headrace.families.joins.job.take_batch",
     "a worker, looking up": "headrace.families.joins.job.look_all",
-    "the driver, answering": "headrace.families.joins.job.JoinsWork._write",
+    "the driver, answering": "headrace.families.joins.turns.Turns._write",
     "the commit": "headrace.runtime.ledger.Ledger.commit",
 }
 

@@ -189,7 +189,7 @@ def _forecasts(engine: Engine, case: Case, first: int) -> Trial:
     history = recent_stats(Ledger(engine.home.disk, engine.home.stream_folder("trades")), 1_000)
     work = workload(seating_of(live, relation), united=history[-1]["groupings"] <= 1)
     until = first + 1 if case.grows_by else len(history)  # later ones have learnt from the plan with all queries
-    made = [forecast_of(work, 0, relation, history[max(0, n - 9) : n]).total_s for n in range(first, until)]
+    made = [forecast_of(work, 0, None, relation, history[max(0, n - 9) : n]).total_s for n in range(first, until)]
     if case.grows_by:  # the first round with them also replays the pane log for their rings: the rounds after count
         made *= len(history) - first
     return Trial(case, work, history, made, first)

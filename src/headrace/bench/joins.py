@@ -1,7 +1,7 @@
 """Benchmark `joins`: standing joins by the hundred thousand, beside the methods the thesis compares with.
 
-Kernels alone, in one thread, all compiled: figures 4.7, 4.10, 4.11 and 4.12.  `joins_kernels.py` says what a method is
-given and what counts as its work.
+Kernels alone, in one thread, all compiled: figures 4.7 and 4.9 to 4.21.  `joins_kernels.py` says what a method is given
+and what counts as its work.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from time import perf_counter
 
 import numpy as np
 
-from headrace.bench import joins_histogram, joins_intervals
+from headrace.bench import joins_histogram, joins_hotspots, joins_intervals, joins_routing, joins_spark
 from headrace.bench.joins_kernels import SEED, Speeds, band_speeds, select_speeds
 from headrace.bench.joins_workload import draw_bands
 from headrace.bench.plot import Curve, Panel, draw
@@ -54,7 +54,8 @@ def run(quick: bool, tell: Tell) -> Report:
     bench = Bench(EXTENTS[quick], tell)
     for measure in (bench.bands, bench.selects, bench.groups, bench.maintenance, bench.histogram):
         measure()
-    bench.figures += joins_intervals.run(quick, tell).figures
+    for part in (joins_intervals, joins_hotspots, joins_routing, joins_spark):
+        bench.figures += part.run(quick, tell).figures
     key = "events a second, one thread, output left out"
     picture = draw(bench.panels, Path("bench"), "joins", key)
     title = f"standing joins of the thesis's workload, {bench.extent.standing:,} queries at the most"

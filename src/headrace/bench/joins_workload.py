@@ -66,3 +66,58 @@ def _ranges(rng: Generator, middle: NDArray[np.float64], length: float) -> tuple
 
 def _whole(values: NDArray[np.float64]) -> Ints:
     return np.clip(values, 0, DOMAIN).astype(np.int64)
+
+
+# -- routing and hotspots: numbers of c are finer, so that thousands of groups have room ------------
+
+FINE = 100 * DOMAIN
+MIDDLE_A, LENGTH_A, LENGTH_C = 0.15 * DOMAIN, 0.1 * DOMAIN, 0.06 * FINE
+
+
+def draw_spread(rng: Generator, count: int) -> Rectangles:
+    """Middles of a normal, so that few queries have an a at the rims; those of c uniform: some 50 groups, all large."""
+    return Rectangles(np.arange(count), *_normal_a(rng, count), *_ranges(rng, rng.uniform(0, FINE, count), LENGTH_C))
+
+
+def draw_popular(rng: Generator, count: int, shares: NDArray[np.float64]) -> Rectangles:
+    """The same with as many stabbing groups as there are shares, of about those shares of all queries: ranges of c
+    around one point for each, that do not reach to the next group."""
+    width = FINE / shares.size
+    points = (rng.permutation(shares.size) + 0.5)[rng.choice(shares.size, count, p=shares)] * width
+    before, after = np.clip(rng.normal(width / 4, width / 20, (2, count)), 0, 0.45 * width)
+    c = (points - before).astype(np.int64), (points + after).astype(np.int64)
+    return Rectangles(np.arange(count), *_normal_a(rng, count), *c)
+
+
+def zipf_shares(groups: int) -> NDArray[np.float64]:
+    """Of the k-th group in proportion to 1/k (figure 4.2)."""
+    weights: NDArray[np.float64] = 1 / np.arange(1.0, groups + 1)
+    shares: NDArray[np.float64] = weights / weights.sum()
+    return shares
+
+
+def hot_shares(groups: int, hot: int, share: float) -> NDArray[np.float64]:
+    """So many hot groups have this share of all queries, evenly; the others have the rest."""
+    return np.repeat([share / hot, (1 - share) / (groups - hot)], [hot, groups - hot])
+
+
+def draw_joined_rows(rng: Generator, rows: int) -> Rows:
+    """S by b, then c: b normal, each of some 6,000 values of it."""
+    b, c = _whole(rng.normal(DOMAIN / 2, DOMAIN / 10, rows)), rng.integers(0, FINE, rows)
+    order = np.lexsort((c, b))
+    return Rows(b[order], c[order])
+
+
+def draw_joined_events(rng: Generator, count: int, a: float | None = None, b: float | None = None) -> Events:
+    """Both uniform, or near a value."""
+    return Events(_near(rng, count, a), np.sort(_near(rng, count, b)))
+
+
+def _near(rng: Generator, count: int, value: float | None) -> Ints:
+    if value is None:
+        return rng.integers(0, DOMAIN, count)
+    return _whole(rng.normal(value, DOMAIN / 50, count))
+
+
+def _normal_a(rng: Generator, count: int) -> tuple[Ints, Ints]:
+    return _ranges(rng, rng.normal(DOMAIN / 2, MIDDLE_A, count), LENGTH_A)

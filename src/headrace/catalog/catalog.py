@@ -25,12 +25,17 @@ _NAME = re.compile(r"[^\W\d]\w*(?:[-.]\w+)*", re.UNICODE)
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A live query: its id, the catalog version that brought it, and why it is quarantined, if it is."""
+    """A live query: its id, the catalog version that brought it, and why it is quarantined and since when, if it is."""
 
     id: int
     query: Query
     version: int
     quarantine: str | None = None
+    until: int | None = None
+
+    def is_answered_with(self, version: int) -> bool:
+        """Whether a round with this version of the catalog answers it."""
+        return self.version <= version and (self.until is None or version < self.until)
 
     @property
     def name(self) -> str:
@@ -198,7 +203,7 @@ class Catalog:
                 for name, registered in list(queries.items()):
                     reason = record["queries"].get(str(registered.id))
                     if reason is not None:
-                        queries[name] = replace(registered, quarantine=reason)
+                        queries[name] = replace(registered, quarantine=reason, until=version)
             case other:
                 hint = "use the version that wrote it"
                 raise CatalogError("a catalog record of another version", value=other, hint=hint)

@@ -82,13 +82,13 @@ def show_costs(stream: StreamCost, limit: int | None) -> None:
     shown, rest = stream.queries[:limit], stream.queries[len(stream.queries[:limit]) :]
     total_s = sum(q.seconds for q in stream.queries)
     rows = [
-        (q.name, sharing(q.family), "live" if q.is_live else "gone", f"{q.answers:,}", f"{1e3 * q.seconds:,.4f}",
+        (q.name, sharing(q.family), "live" if q.is_live else "gone", _count(q.answers), f"{1e3 * q.seconds:,.4f}",
          f"{_share(q.seconds, total_s):.2%}", " ".join(q.sql.split()))
         for q in shown
     ]
     if rest:
         rest_s = sum(q.seconds for q in rest)
-        rows.append((f"… {len(rest):,} more", "", "", f"{sum(q.answers for q in rest):,}", f"{1e3 * rest_s:,.4f}",
+        rows.append((f"… {len(rest):,} more", "", "", f"{sum(q.answers or 0 for q in rest):,}", f"{1e3 * rest_s:,.4f}",
                      f"{_share(rest_s, total_s):.2%}", "headrace list --cost --all"))
     last = stream.first_round + stream.rounds - 1
     console().print(f"{stream.stream}: rounds {stream.first_round} to {last}", style="bold", markup=False)
@@ -117,7 +117,7 @@ def show_queries(infos: Sequence[QueryInfo]) -> None:
         note('no queries yet: headrace add "SELECT …", or headrace run FILE.sql')
         return
     columns = ("name", "stream", "family", "state", "answers", "query")
-    rows = [(i.name, i.stream, sharing(i.family), _state(i), f"{i.answers:,}", " ".join(i.sql.split())) for i in infos]
+    rows = [(i.name, i.stream, sharing(i.family), _state(i), _count(i.answers), " ".join(i.sql.split())) for i in infos]
     console().print(table(columns, rows, numbers=("answers",)))
     trouble = [info for info in infos if info.state != "live"]
     for info in trouble[:10]:
@@ -129,6 +129,11 @@ def show_queries(infos: Sequence[QueryInfo]) -> None:
 def sharing(family: str) -> str:
     """The family as people think of it."""
     return "plain" if family == "plain" else f"shared ({family})"
+
+
+def _count(answers: int | None) -> str:
+    """Those that are made when somebody reads them are not counted."""
+    return "on reading" if answers is None else f"{answers:,}"
 
 
 def _state(info: QueryInfo) -> Text:

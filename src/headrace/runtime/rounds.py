@@ -385,4 +385,4 @@ def _merge(total: Outcome, part: Outcome) -> None:
     total.log_bytes += part.log_bytes
     total.log_files += part.log_files
     total.held += part.held
-    total.load = part.load if total.load is NO_LOAD else total.load.with_plain(part.load)
+    total.load = part.load if total.load is NO_LOAD else total.load.and_of(part.load)

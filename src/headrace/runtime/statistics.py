@@ -24,7 +24,10 @@ class Census:
 @dataclass(frozen=True, slots=True)
 class Load:
     """What explains the cost of a round: where the watermark was before, what Spark's aggregate left and how it was
-    cut, groups by group-by, seconds by stage as the cost model prices them, and seconds of plain queries by id."""
+    cut, groups by group-by, seconds by stage as the cost model prices them, and seconds of plain queries by id.
+
+    Of joins: events by the method they were looked up by, the seconds that each method alone would take, and how many
+    rows of this relation may still be joined."""
 
     before_us: int | None = None
     cells: int = 0
@@ -34,10 +37,17 @@ class Load:
     groups: Mapping[str, int] = field(default_factory=dict)
     priced: Mapping[str, float] = field(default_factory=dict)
     plain_s: Mapping[str, float] = field(default_factory=dict)
+    methods: Mapping[str, int] = field(default_factory=dict)
+    rivals_s: Mapping[str, float] = field(default_factory=dict)
+    kept_rows: int = 0
 
-    def with_plain(self, other: Load) -> Load:
-        """The load of two families in one round: what both have priced, and the plain queries of the other."""
-        return replace(self, priced={**self.priced, **other.priced}, plain_s={**self.plain_s, **other.plain_s})
+    def and_of(self, other: Load) -> Load:
+        """The load of two families in one round: what both have priced, and what only the other knows."""
+        return replace(
+            self, priced={**self.priced, **other.priced}, plain_s={**self.plain_s, **other.plain_s},
+            methods={**self.methods, **other.methods}, rivals_s={**self.rivals_s, **other.rivals_s},
+            kept_rows=self.kept_rows + other.kept_rows,
+        )
 
 
 NO_LOAD = Load()
@@ -47,7 +57,8 @@ NO_LOAD = Load()
 class RoundStats:
     """One committed round of one stream.
 
-    `seconds` by stage: plan, spark, plain, wait (for the round before), roll, answer, write, commit; their `total`;
+    `seconds` by stage: plan, spark, turn (waiting for a joined relation), joins, plain, wait (for the round before),
+    roll, answer, write, commit; their `total`;
     and beside it `trigger`, what Spark took to call for this round after the one before had been read, and `cycle`,
     from commit to commit, which is less than the total where rounds overlap.  `groupings` of the shared aggregate;
     `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane log's, on disk; `process_bytes`

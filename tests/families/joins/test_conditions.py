@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.families.joins.conditions import Conditions, conditions_of
-from headrace.sql.bands import double_key
+from headrace.sql.bands import Band, double_key
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
 from headrace.sql.schema import parse_schema
@@ -35,6 +35,7 @@ READ = [  # nothing is left over
     "s.n - r.n <> 4", "s.n - r.n IN (1, 4, -5)", "s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts", "s.d <= r.d + 2",
     "r.k = s.k", "r.a = s.n", "r.b = s.b AND r.a BETWEEN 1 AND 5 AND s.c > 0 AND r.n <> 4", "s.c % 2 = 1 AND r.n = s.n",
     "s.n - r.n > 0 AND s.n - r.n <= 4 AND r.k = s.k", "r.ts = s.ts AND r.d = s.d", "r.n - s.n > 9 AND s.n - r.n > 9",
+    "s.b - r.n BETWEEN 0.2 AND 2.5", "r.b - s.n > 1", "abs(s.c - r.b) <= 0.5",
 ]  # fmt: skip
 KEPT = [  # something is
     "r.a = s.b", "s.b + r.b > 2", "s.n * r.n > 4", "10 / (s.c + 20) > 0.45 AND r.n = s.n", "r.k < s.k",
@@ -95,9 +96,14 @@ def test_a_condition_is_what_spark_takes_it_for(pairs: list[Pair], text: str) ->
 
 
 def _attributes(found: Conditions) -> list[Expr]:
-    pairs = [*found.equalities, *(pair for pair, _ in found.differences)]
+    pairs = [*found.equalities, *(pair for pair, _ in _differences(found))]
     own = [attribute for side in found.ranges for attribute, _ in side]
     return list(dict.fromkeys([*(e for pair in pairs for e in pair), *own]))
+
+
+def _differences(found: Conditions) -> list[tuple[tuple[Expr, Expr], Band]]:
+    """Of finite numbers a comparison is one too."""
+    return [*found.differences, *((pair, band) for pair, band, _ in found.comparisons)]
 
 
 def _holds(found: Conditions, values: dict[Expr, Any]) -> bool:
@@ -105,7 +111,7 @@ def _holds(found: Conditions, values: dict[Expr, Any]) -> bool:
     for left, right in found.equalities:
         if values[left] is None or values[left] != values[right]:
             return False
-    for (left, right), band in found.differences:
+    for (left, right), band in _differences(found):
         a, b = values[left], values[right]
         if a is None or b is None or _key(_number(b) - _number(a)) not in band:
             return False

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from headrace.evaluation.finish import Finish, compile_finish
 from headrace.families.joins.arrays import Ints, Numbers
-from headrace.sql.bands import MOST, is_ordered
+from headrace.families.joins.plan import WIDEST, is_exact
+from headrace.sql.bands import MOST
 from headrace.sql.tree import Column, Expr, walk
 
 Mask = NDArray[np.bool_]
-WIDEST = 1 << 62  # differences of numbers up to this fit into 64 bits
 _NAN_KEY = np.int64(np.array([np.inf]).view(np.int64)[0] + 1)
 _SEED, _PRIME = np.uint64(14695981039346656037), np.uint64(1099511628211)
 
@@ -43,11 +43,11 @@ class Attribute(NamedTuple):
 def evaluate(expr: Expr, rows: pa.Table) -> pa.Array:
     """The expression, of each row; its columns are columns of `rows`."""
     inputs: dict[Expr, pa.Array] = {node: _column(rows, node.name) for node in walk(expr) if isinstance(node, Column)}
-    return _compiled(expr).run(inputs, rows.num_rows)
+    return compiled(expr).run(inputs, rows.num_rows)
 
 
 @lru_cache(maxsize=10_000)
-def _compiled(expr: Expr) -> Finish:
+def compiled(expr: Expr) -> Finish:
     return compile_finish(expr)
 
 
@@ -101,11 +101,6 @@ def _plain(array: pa.Array) -> tuple[Numbers, Mask]:
 
 
 # -- marks ------------------------------------------------------------------------------------------
-
-
-def is_exact(meets: Sequence[Expr]) -> bool:
-    """Whether rows of one mark have the same values."""
-    return len(meets) == 1 and (is_ordered(meets[0].type) or meets[0].type.name in ("boolean", "timestamp_ntz"))
 
 
 def marks(meets: Sequence[Expr], rows: pa.Table) -> Attribute:

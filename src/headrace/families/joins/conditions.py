@@ -6,15 +6,17 @@ Differences of doubles are as Spark rounds them; those of whole numbers, dates a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from headrace.sql.bands import ALL, LEAST, MOST, Band, conjuncts, is_ordered, split_parts
+from headrace.sql.bands import ALL, LEAST, MOST, Band, conjuncts, double_key, is_ordered, split_parts
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Column, Expr, Literal, walk
 from headrace.values import INTERVAL, Type
 
+_INFINITE = double_key(math.inf)
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 Pair = tuple[Expr, Expr]
@@ -23,13 +25,16 @@ Pair = tuple[Expr, Expr]
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All of it must hold.  Bands are of keys (`sql/bands.py`); of what is in `empty` no value passes."""
+    """All of it must hold.  Bands are of keys (`sql/bands.py`); of what is in `empty` no value passes.
+
+    A comparison of doubles is one of their difference too, if both are finite; of others it is asked as it stands."""
 
     equalities: tuple[Pair, ...] = ()
     differences: tuple[tuple[Pair, Band], ...] = ()
     ranges: tuple[tuple[tuple[Expr, Band], ...], tuple[tuple[Expr, Band], ...]] = ((), ())
     rest: tuple[Expr, ...] = ()
     empty: tuple[Expr, ...] = ()
+    comparisons: tuple[tuple[Pair, Band, Expr], ...] = ()
 
 
 def sides_of(expr: Expr) -> frozenset[int]:
@@ -55,6 +60,7 @@ class _Found:
         self._equalities: dict[Pair, None] = {}
         self._differences: dict[Pair, Band] = {}
         self._ranges: tuple[dict[Expr, Band], dict[Expr, Band]] = ({}, {})
+        self._comparisons: list[tuple[Pair, Band, Expr]] = []
 
     def take_equality(self, part: Expr) -> bool:
         """`l = r`, of one type or of whole numbers."""
@@ -65,7 +71,7 @@ class _Found:
         return True
 
     def take_comparison(self, part: Expr) -> bool:
-        """`r > l`, and of exact types `r <= l + 5`, as differences."""
+        """`r > l`, and of exact types `r <= l + 5`, as differences; of doubles beside the comparison."""
         if not isinstance(part, Call) or part.op not in _MIRRORED:
             return False
         (left, below), (right, above) = (_shifted(arg) for arg in part.args)
@@ -74,7 +80,10 @@ class _Found:
             return False
         is_swapped = sides_of(left) == {1}
         op, limit = (part.op, above - below) if is_swapped else (_MIRRORED[part.op], below - above)
-        self._meet(pair, _beyond(op, limit))
+        if left.type.is_fractional:
+            self._comparisons.append((pair, _beyond(op, limit), part))
+        else:
+            self._meet(pair, _beyond(op, limit))
         return True
 
     def take_band(self, attribute: Expr, band: Band) -> bool:
@@ -87,11 +96,12 @@ class _Found:
             return True
         if isinstance(attribute, Call) and attribute.op == "abs":
             positive = band.intersection(Band(((0, MOST),)))
-            (attribute,), band = attribute.args, positive.union(_negative(positive))
+            (attribute,), band = attribute.args, positive.union(_negative(positive, attribute.type))
         pair = _across(attribute) if isinstance(attribute, Call) and attribute.op == "-" else None
         if pair is None or not isinstance(attribute, Call):
             return False
-        self._meet(pair, band if attribute.args[0] == pair[1] else _negative(band))
+        alike = _as(pair[0], attribute.type), _as(pair[1], attribute.type)
+        self._meet(alike, band if attribute.args[0] == pair[1] else _negative(band, attribute.type))
         return True
 
     def _meet(self, pair: Pair, band: Band) -> None:
@@ -101,8 +111,9 @@ class _Found:
         ranges = (tuple(self._ranges[0].items()), tuple(self._ranges[1].items()))
         crossed = [right for (_, right), band in self._differences.items() if not band.intervals]
         return Conditions(
-            tuple(self._equalities), tuple(self._differences.items()), ranges, tuple(rest), (*empty, *crossed)
-        )
+            tuple(self._equalities), tuple(self._differences.items()), ranges, tuple(rest), (*empty, *crossed),
+            tuple(self._comparisons),
+        )  # fmt: skip
 
 
 def _across(part: Expr) -> Pair | None:
@@ -123,6 +134,11 @@ def _is_one_kind(a: Type, b: Type) -> bool:
     return a == b or (a.is_integral and b.is_integral)
 
 
+def _as(expr: Expr, kind: Type) -> Expr:
+    """As Spark subtracts it: beside a double a whole number is one."""
+    return expr if expr.type == kind or kind.is_integral else Call("cast", (expr,), kind)
+
+
 def _shifted(expr: Expr) -> tuple[Expr, int]:
     """`x + 5` is x and 5; only of exact types, where nothing is rounded."""
     if isinstance(expr, Call) and expr.op in ("+", "-") and len(expr.args) == 2 and not expr.type.is_fractional:
@@ -140,7 +156,9 @@ def _beyond(op: str, limit: int) -> Band:
     return Band(((max(first, LEAST), min(last, MOST)),)) if first <= MOST and last >= LEAST else Band(())
 
 
-def _negative(band: Band) -> Band:
-    """Of the negative numbers; keys of doubles are mirrored at zero, so this holds for them too."""
-    return Band(tuple((max(-last, LEAST), min(-first, MOST)) for first, last in reversed(band.intervals)))
+def _negative(band: Band, kind: Type) -> Band:
+    """Of the negative numbers; keys of doubles are mirrored at zero, and NaN is its own negative."""
+    numbers = band.intersection(Band(((-_INFINITE, _INFINITE),))) if kind.is_fractional else band
+    nans = band.intersection(Band(((_INFINITE + 1, MOST),))) if kind.is_fractional else Band(())
+    return Band(tuple((-last, min(-first, MOST)) for first, last in reversed(numbers.intervals))).union(nans)
 

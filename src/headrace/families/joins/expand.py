@@ -1,38 +1,33 @@
 """Answers of joins, made when they are read: pairs of committed rows that meet, by turn.
 
-An answer has the columns of the SELECT.  Where a table is joined, rows are replaced: then `change` says whether an
-answer comes (+1) or is taken back (-1).
+Where a table is joined, rows are replaced, and answers taken back (`residue.py`).
+
+A query begins with the first turn that knows of it.  From then on every turn counts, also one of the other relation
+that was begun before: whatever pair of rows then comes is answered, and what was answered is taken back when it goes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
-from headrace.errors import ServingError
-from headrace.evaluation.arrow import arrow_type
-from headrace.evaluation.finish import Finish, compile_finish
-from headrace.evaluation.vectors import FinishError
 from headrace.families.joins.arrays import Ints, Numbers
-from headrace.families.joins.attributes import Mask, double_keys, keys, numbers, same
-from headrace.families.joins.history import History
+from headrace.families.joins.filtering import FilterLog
+from headrace.families.joins.history import NEVER, History
 from headrace.families.joins.pairs import pairs_of
-from headrace.families.joins.plan import Share, share
+from headrace.families.joins.plan import Share, filter_share, share
+from headrace.families.joins.residue import answers_of, columns_read, empty_answer
 from headrace.families.joins.rounds import JoinRound
 from headrace.families.joins.rowfiles import KIND, SIGN
 from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
 from headrace.runtime.ledger import Ledger
-from headrace.sql.bands import Band
 from headrace.sql.query import Query
-from headrace.sql.tree import Column, Expr, walk
 from headrace.values import Relation
 
-CHANGE = "change"
 PAIRS_AT_ONCE = 1 << 22
 
 
@@ -47,9 +42,14 @@ class JoinReader:
         self._ledger_of = ledger_of
         self._histories: dict[str, History] = {}
 
-    def log(self, registered: Registered) -> JoinLog:
+    def log(self, registered: Registered) -> JoinLog | FilterLog:
         query = registered.query
-        assert query.joined is not None
+        if query.joined is None:
+            filtered = filter_share(query, self._relation_of(query.source))
+            assert isinstance(filtered, Share)
+            history = self._history(query.source)
+            history.refresh()
+            return FilterLog(registered, filtered, history, self._store)
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
         has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
@@ -87,11 +87,12 @@ class JoinLog:
         self._store = store
         self._has_table = has_table
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
-        whole_after = max(self._shortened(0), self._shortened(1))
-        for side, history in enumerate(sides):
-            for done in history.rounds:
-                if done.version >= registered.version and whole_after < done.tick <= until:
-                    self._turns.setdefault(done.tick, []).append((side, done))
+        turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds if done.tick <= until]
+        self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
+        first = max(self._since, self._shortened(0) + 1, self._shortened(1) + 1)
+        for side, done in turns:
+            if done.tick >= first and (registered.until is None or done.version < registered.until):
+                self._turns.setdefault(done.tick, []).append((side, done))
 
     def _shortened(self, side: int) -> int:
         """The newest turn of a side that has joined rows which are not kept any more: its answers are gone, and so are
@@ -121,7 +122,12 @@ class JoinLog:
         left, right, sign, order = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         at = np.lexsort((right, left, order))
         tables = [self._table(left[chosen], right[chosen], sign[chosen]) for chosen in _pieces(at)]
-        return pa.concat_tables(tables or [empty_join(self._query, self._has_table)])
+        return pa.concat_tables(tables or [empty_answer(self._query, self._has_table)])
+
+    def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
+        sides = zip((left, right), (columns_read(self._query, 0), columns_read(self._query, 1)), strict=True)
+        rows = [self._store.rows(numbers, columns) for numbers, columns in sides]
+        return answers_of(self._query, self._share.residue, rows, sign if self._has_table else None)
 
     # -- pairs --------------------------------------------------------------------------------------
 
@@ -133,12 +139,14 @@ class JoinLog:
         own, rows = pairs_of(self._share.joint.kind, self._share.boxes, side, image, np.arange(event.size), b, a)
         mine = event[own]
         at = history.ticks(mine)
-        there = other.are_there(rows, at, side) & (other.ticks(rows) >= self._since(side, rounds, at))
+        there = other.are_there(rows, at, side)
+        there &= np.maximum(history.came(mine), other.ticks(rows)) >= self._since
+        there &= other.ticks(rows) >= self._found_since(side, rounds, at)
         mine, rows, own, at = mine[there], rows[there], own[there], at[there]
         left, right = (mine, rows) if side == 0 else (rows, mine)
         return left, right, sign[own], at * 2 + side
 
-    def _since(self, side: int, rounds: Sequence[JoinRound], at: Ints) -> Ints:
+    def _found_since(self, side: int, rounds: Sequence[JoinRound], at: Ints) -> Ints:
         """By turn: when the oldest rows came that its events found.  Older ones may be kept, for others."""
         other = self._sides[1 - side].relation
         ticks = np.array([done.tick for done in rounds], np.int64)
@@ -164,80 +172,7 @@ class JoinLog:
         order = np.argsort(b_all, kind="stable")
         return event[order], b_all[order], a_all[order], sign[order]
 
-    # -- what else is asked for, and the columns -----------------------------------------------------
-
-    def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
-        rows = self._store.rows(left, _columns(self._query, 0)), self._store.rows(right, _columns(self._query, 1))
-        passed = np.flatnonzero(self._passes(rows))
-        if passed.size < left.size:
-            rows, sign = (rows[0].take(passed), rows[1].take(passed)), sign[passed]
-        arrays = {o.name: self._run(o.expr, rows) for o in self._query.outputs}
-        if self._has_table:
-            arrays[CHANGE if CHANGE not in arrays else f"_{CHANGE}"] = pa.array(sign, pa.int8())
-        return pa.table(arrays)
-
-    def _passes(self, rows: tuple[pa.Table, pa.Table]) -> Mask:
-        residue, size = self._share.residue, rows[0].num_rows
-        passed = np.ones(size, np.bool_)
-        for left, right in residue.equalities:
-            a, b = self._run(left, rows), self._run(right, rows)
-            passed &= same(a, b) & a.is_valid().to_numpy(zero_copy_only=False)
-        for (left, right), band in residue.differences:
-            a, b = numbers(left, rows[0]), numbers(right, rows[1])
-            apart = b.values - a.values
-            if apart.dtype == np.float64:  # Spark compares NaN and infinities too
-                passed &= (a.valid | a.odd) & (b.valid | b.odd) & _within(band, double_keys(apart))
-            else:
-                passed &= a.valid & b.valid & _within(band, apart)
-        for side in (0, 1):
-            for attribute, band in residue.ranges[side]:
-                own = keys(attribute, rows[side])
-                passed &= (own.valid | own.odd) & _within(band, own.values)
-        for part in residue.rest:  # asked only where all before it hold
-            at = np.flatnonzero(passed)
-            found = self._run(part, (rows[0].take(at), rows[1].take(at)))
-            passed[at] = found.fill_null(False).to_numpy(zero_copy_only=False)
-        return passed
-
-    def _run(self, expr: Expr, rows: tuple[pa.Table, pa.Table]) -> pa.Array:
-        inputs: dict[Expr, pa.Array] = {n: rows[n.side].column(n.name).combine_chunks() for n in _leaves(expr)}
-        try:
-            return _compiled(expr).run(inputs, rows[0].num_rows)
-        except FinishError as error:
-            raise ServingError(f"a pair of rows makes {self._query.name!r} fail", value=error.what, code=error.code,
-                               hint="drop it, mend it and add it: its rows are safe") from error
-
-
-def _leaves(expr: Expr) -> list[Column]:
-    return [node for node in walk(expr) if isinstance(node, Column)]
-
-
-def _within(band: Band, found: Ints) -> Mask:
-    inside = np.zeros(found.size, np.bool_)
-    for first, last in band.intervals:
-        inside |= (found >= first) & (found <= last)
-    return inside
-
-
-def _columns(query: Query, side: int) -> list[str]:
-    """The columns of a side that a query reads."""
-    exprs = [o.expr for o in query.outputs] + ([] if query.where is None else [query.where])
-    return sorted({n.name for e in exprs for n in _leaves(e) if n.side == side})
-
 
 def _pieces(at: Ints) -> Iterator[Ints]:
     for start in range(0, at.size, PAIRS_AT_ONCE):
         yield at[start : start + PAIRS_AT_ONCE]
-
-
-@lru_cache(maxsize=10_000)
-def _compiled(expr: Expr) -> Finish:
-    return compile_finish(expr)
-
-
-def empty_join(query: Query, has_table: bool) -> pa.Table:
-    """The columns of an answer, without rows."""
-    types = {o.name: arrow_type(o.expr.type) for o in query.outputs}
-    if has_table:
-        types[CHANGE if CHANGE not in types else f"_{CHANGE}"] = pa.int8()
-    return pa.table({name: pa.array([], kind) for name, kind in types.items()})

@@ -21,6 +21,27 @@ from headrace.runtime.ledger import Ledger
 NEVER = np.iinfo(np.int64).max
 
 
+class _Turns:
+    """Turns of some rows."""
+
+    def __init__(self) -> None:
+        self._rows: Ints = np.empty(0, np.int64)
+        self._at: Ints = np.empty(0, np.int64)
+
+    def add(self, parts: Sequence[tuple[Ints, Ints]]) -> None:
+        """Rows and their turns."""
+        rows = np.concatenate([self._rows, *(rows for rows, _ in parts)])
+        order = np.argsort(rows)
+        self._rows, self._at = rows[order], np.concatenate([self._at, *(at for _, at in parts)])[order]
+
+    def of(self, rows: Ints, other: Ints) -> Ints:
+        """Of these rows; `other` for those that have none here."""
+        if not self._rows.size:
+            return other
+        at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
+        return np.where(self._rows[at] == rows, self._at[at], other)
+
+
 class History:
     """Rounds of one relation, as far as they are committed."""
 
@@ -31,8 +52,8 @@ class History:
         self._rounds = JoinRounds(ledger)
         self._new: list[JoinRound] = []
         self._ticks: dict[int, int] = {}
-        self._gone: Ints = np.empty(0, np.int64)
-        self._gone_at: Ints = np.empty(0, np.int64)
+        self._went = _Turns()
+        self._came = _Turns()
 
     @property
     def rounds(self) -> Sequence[JoinRound]:
@@ -63,17 +84,16 @@ class History:
         self._take(kept)
 
     def _take(self, rounds: Sequence[JoinRound]) -> None:
-        gone, gone_at = [self._gone], [self._gone_at]
+        went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
         for done in rounds:
             for file in done.files:
                 self._ticks[self._store.number(self.relation, file)] = done.tick
             for file in done.files:
-                went = self._store.gone(self.relation, file)
-                gone.append(went)
-                gone_at.append(np.full(went.size, done.tick))
-        rows, at = np.concatenate(gone), np.concatenate(gone_at)
-        order = np.argsort(rows)
-        self._gone, self._gone_at = rows[order], at[order]
+                goes, were = self._store.gone(self.relation, file)
+                went.append((were, np.full(were.size, done.tick)))
+                came.append((goes, self.ticks(were)))
+        self._went.add(went)
+        self._came.add(came)
 
     def image(self, joint: Joint, side: int) -> Image:
         """Every row that ever came."""
@@ -85,17 +105,12 @@ class History:
         numbers, back = np.unique(rows >> INDEX_BITS, return_inverse=True)
         return np.array([self._ticks[int(n)] for n in numbers], np.int64)[back]
 
-    def gone(self, rows: Ints) -> Ints:
-        """The turns in which rows went."""
-        found = np.full(rows.size, NEVER)
-        if self._gone.size:
-            at = np.minimum(np.searchsorted(self._gone, rows), self._gone.size - 1)
-            has = self._gone[at] == rows
-            found[has] = self._gone_at[at[has]]
-        return found
+    def came(self, rows: Ints) -> Ints:
+        """The turns in which rows came that are there, or now go."""
+        return self._came.of(rows, self.ticks(rows))
 
     def are_there(self, rows: Ints, at: Ints, side: int) -> Mask:
         """Whether rows are there for events of a side in some turns: those of side 0 find what was there before their
         turn, those of side 1 what is there after it, which differs only where a relation is joined with itself."""
-        came, went = self.ticks(rows), self.gone(rows)
+        came, went = self.ticks(rows), self._went.of(rows, np.full(rows.size, NEVER))
         return (came < at) & (at <= went) if side == 0 else (came <= at) & (at < went)

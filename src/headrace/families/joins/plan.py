@@ -3,6 +3,7 @@
 Queries are answered together if they are of one *joint*: the same two relations, met in the same way, with ranges on
 the same attributes.
 - A *band* joint: rows meet by the difference of a number of each side, and each query has its band of differences.
+- A *filter* is a joint of one relation: each query has its range of one attribute.
 - A *select* joint: rows meet where some attributes are equal (or all of them, without any), and each query has a range
   of an attribute of each side; one that is absent is the whole line.
 
@@ -12,19 +13,22 @@ how long a row may still be joined.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from headrace.errors import PlanError
 from headrace.evaluation.finish import supports
-from headrace.families.joins.attributes import is_exact
 from headrace.families.joins.conditions import Conditions, Pair, conditions_of
-from headrace.sql.bands import ALL, LEAST, MOST, double_of
+from headrace.sql.bands import ALL, LEAST, MOST, double_of, is_ordered
+from headrace.sql.functions import may_raise
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr
 from headrace.values import Relation
 
-BAND, SELECT = "band", "select"
+BAND, SELECT, FILTER = "band", "select", "filter"
+WIDEST = (1 << 62) - 1  # differences of numbers up to this fit into 64 bits
+NOBODY = ""  # the other side of a filter
 BOXES_MAX = 256
 _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
 
@@ -38,8 +42,6 @@ class Joint:
     meets: tuple[tuple[Expr, ...], tuple[Expr, ...]]
     ranged: tuple[Expr | None, Expr | None] = (None, None)
 
-
-_WHOLE = ((LEAST, MOST), (-MOST, MOST), (float("-inf"), float("inf")))
 
 Box = tuple[float, float, float, float]
 """Of a band: its ends, twice; of a select-join the range of side 0 and that of side 1."""
@@ -57,8 +59,10 @@ class Share:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every pair of rows that meet is in its boxes."""
-        return any(box[:2] in _WHOLE and box[2:] in _WHOLE for box in self.boxes)
+        """Whether all pairs of rows there can be are in its boxes."""
+        if self.joint.kind == SELECT and self.joint.meets[0]:
+            return False
+        return any(max(box[0], box[2]) <= -WIDEST and min(box[1], box[3]) >= WIDEST for box in self.boxes)
 
 
 @lru_cache(maxsize=1_000_000)
@@ -74,11 +78,34 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
     return Share(joint, boxes, residue, _bound(found, left, right))
 
 
+@lru_cache(maxsize=1_000_000)
+def filter_share(query: Query, relation: Relation) -> Share | str:
+    """A query over one stream, each row on its own, with a range of some attribute; or why it is none."""
+    if query.grouped or relation.is_table:
+        return "it is no filter"
+    found = conditions_of(query.where)
+    if found.empty:
+        raise _empty(query, _name(found.empty[0]))
+    if not found.ranges[0]:
+        return "it has no range of one attribute"
+    (attribute, band), *others = found.ranges[0]
+    exprs = (attribute, *(e for e, _ in others), *found.rest, *(o.expr for o in query.outputs))
+    reason = next((r for e in exprs if (r := supports(e))), None)
+    if reason is None and any(may_raise(e) for e in exprs):
+        reason = "an expression that may fail on a row"
+    if reason is not None:
+        return f"it uses {reason}"
+    joint = Joint((relation.name, NOBODY), FILTER, ((), ()), (attribute, None))
+    boxes = tuple((*interval, LEAST, MOST) for interval in band.intervals)
+    return Share(joint, boxes, Conditions((), (), (tuple(others), ()), found.rest), None)
+
+
 def _check(query: Query, found: Conditions) -> None:
     if found.empty:
         raise _empty(query, _name(found.empty[0]))
     attributes = [e for pair in found.equalities for e in pair]
     attributes += [e for pair, _ in found.differences for e in pair]
+    attributes += [e for pair, _, part in found.comparisons for e in (*pair, part)]
     attributes += [e for side in found.ranges for e, _ in side]
     for expr in (*attributes, *found.rest, *(o.expr for o in query.outputs)):
         reason = supports(expr)
@@ -101,18 +128,21 @@ def _name(expr: Expr) -> str:
 
 def _band_pair(found: Conditions, left: Relation, right: Relation) -> Pair | None:
     """The difference rows are looked up by: not that of the event times, if there is another."""
-    pairs = [pair for pair, _ in found.differences]
+    pairs = [*(pair for pair, _ in found.differences), *(pair for pair, _, _ in found.comparisons)]
     return next((pair for pair in pairs if not _is_time(pair, left, right)), next(iter(pairs), None))
 
 
 def _band(found: Conditions, pair: Pair, names: tuple[str, str]) -> tuple[Joint, tuple[Box, ...], Conditions]:
     joint = Joint(names, BAND, ((pair[0],), (pair[1],)))
-    band = dict(found.differences)[pair]
+    band = dict(found.differences).get(pair, ALL)
+    for own, beyond, _ in found.comparisons:
+        band = band.intersection(beyond) if own == pair else band
     is_double = pair[0].type.is_fractional
     ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in band.intervals]
     boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
     others = tuple(d for d in found.differences if d[0] != pair)
-    return joint, boxes, Conditions((), others, found.ranges, found.rest)
+    rest = (*found.rest, *(part for own, _, part in found.comparisons if own != pair))
+    return joint, boxes, Conditions((), others, found.ranges, rest)
 
 
 def _doubles(interval: tuple[int, int]) -> tuple[float, float]:
@@ -136,7 +166,13 @@ def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box
     others = tuple(tuple(r for r in side if r != c) for side, c in zip(found.ranges, chosen, strict=True))
     unsure = () if not pairs or (is_exact(meets[0]) and is_exact(meets[1])) else pairs
     joint = Joint(names, SELECT, meets, (ranged[0], ranged[1]))
-    return joint, boxes, Conditions(unsure, found.differences, (others[0], others[1]), found.rest)
+    rest = (*found.rest, *(part for _, _, part in found.comparisons))
+    return joint, boxes, Conditions(unsure, found.differences, (others[0], others[1]), rest)
+
+
+def is_exact(meets: Sequence[Expr]) -> bool:
+    """Whether rows of one mark (`attributes.py`) have the same values."""
+    return len(meets) == 1 and (is_ordered(meets[0].type) or meets[0].type.name in ("boolean", "timestamp_ntz"))
 
 
 # -- time -------------------------------------------------------------------------------------------

@@ -9,33 +9,41 @@ Events of select-joins that go another way than by groups (`routing.py`) have a 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.families.joins import select_methods as methods
 from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.attributes import Mask
 from headrace.families.joins.band_index import BandIndex
 from headrace.families.joins.image import Image
-from headrace.families.joins.plan import BAND
-from headrace.families.joins.routing import METHODS, Lists, Methods, Router
-from headrace.families.joins.rowfiles import map_table, write_table
+from headrace.families.joins.interval_prefixes import PrefixIndex, Records
+from headrace.families.joins.intervals import IntervalIndex
+from headrace.families.joins.plan import BAND, FILTER
+from headrace.families.joins.routing import Router
+from headrace.families.joins.rowfiles import write_table
 from headrace.families.joins.select_index import Events, Rectangles, Rows
 from headrace.families.joins.select_kernels import Nodes
+from headrace.families.joins.select_methods import METHODS, Lists, Methods
 from headrace.families.joins.standing import Level
 
 DENSE_MAX = 512  # groups
+FILTERED_AT_ONCE = 1 << 16
 AT_ONCE = 1 << 23  # places of events and groups
 FIT_MIN = 512
 FIT_EVENTS = 2_048
+COSTED = 128
 Rates = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file of records: of which level; how many events went by which method; and the rates that were fitted."""
+    """A file of records: of which level; how many events went by which method, and what each method alone would have
+    taken, as far as rates are known; and the rates that were fitted."""
 
     path: str
     size: int
@@ -43,7 +51,8 @@ class Written:
     look: int
     level: int
     events: Mapping[str, int]
-    rates: Rates | None = field(default=None)
+    rates: Rates | None = None
+    costs_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class Bands:
@@ -74,6 +83,40 @@ class Bands:
         return _joined(found)
 
 
+class Filters:
+    """A level of filters: events are values, and `a` is what they are."""
+
+    def __init__(self, level: Level) -> None:
+        places = np.arange(len(level), dtype=np.int32)
+        self._ids, self._is_clustered = level.ids, level.groups(1) <= DENSE_MAX
+        build = PrefixIndex.build if self._is_clustered else IntervalIndex.build
+        self._index = build(places, level.lo[0], level.hi[0])
+        self._first, self._last = _united(level.lo[0], level.hi[0])
+
+    def pass_some(self, values: Numbers) -> Mask:
+        """Whether a value is within any range."""
+        at = np.searchsorted(self._first, values, "right") - 1
+        found: Mask = (at >= 0) & (values <= self._last[at])
+        return found
+
+    def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
+        for start in range(0, event.size, FILTERED_AT_ONCE):
+            chosen = event[start : start + FILTERED_AT_ONCE]
+            if isinstance(self._index, PrefixIndex):
+                yield Found(_stabbed, chosen, self._index.records(a[chosen]), {"groups": chosen.size})
+            else:
+                at, places = self._index.stab(a[chosen])
+                yield Found(_lists, chosen, Lists(at, np.diff(at), places), {"others": chosen.size})
+
+    def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
+        event = records.column("e").to_numpy().astype(np.int64)
+        if not isinstance(self._index, PrefixIndex):
+            return event, self._ids[records.column("q").to_numpy()]
+        columns = (records.column(name).to_numpy(zero_copy_only=False) for name in ("e", "n", "right", "size"))
+        at, places = self._index.expand(Records(*columns))
+        return np.repeat(event, np.diff(at)), self._ids[places]
+
+
 class Selects:
     """A level of select-joins, for events of one side."""
 
@@ -86,21 +129,26 @@ class Selects:
     def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
         events = Events(a[event], b[event])
         for segment in image.segments:
-            met = self._methods.meet(Rows(segment.b, segment.c), events)
-            met_some = np.flatnonzero(met.first < met.last)
-            if not met_some.size:
+            rows, fitted = Rows(segment.b, segment.c), None
+            sample = np.unique(np.linspace(0, event.size - 1, FIT_EVENTS).astype(np.int64))
+            if rates is None and event.size >= FIT_MIN:
+                some = self._methods.meet(rows, events.take(sample))
+                rates = fitted = Router.fit(self._methods, segment.c, some).to_json()
+            if rates is None:
+                met = self._methods.meet(rows, events, counts=False)
+                yield from _found(event, self._methods.run("groups", segment.c, met))
                 continue
-            met = met.take(met_some)
-            fitted = None
-            if rates is None and met_some.size >= FIT_MIN:
-                sample = np.linspace(0, met_some.size - 1, min(FIT_EVENTS, met_some.size)).astype(np.int64)
-                rates = fitted = Router.fit(self._methods, segment.c, met.take(sample)).rates
-            router = Router({m: tuple(r) for m, r in (rates or _UNFITTED).items()})
-            for places, found in router.run(self._methods, segment.c, met):
-                method = METHODS[0] if isinstance(found, Nodes) else "others"
-                shape = _nodes if isinstance(found, Nodes) else _lists
-                yield Found(shape, event[met_some[places]], found, {method: places.size}, fitted)
-                fitted = None
+            router = Router.from_json(rates)
+            costs = self._costs(router, rows, events, sample[:: max(1, sample.size // COSTED)])
+            for places, found in router.run(self._methods, rows, events):
+                for part in _found(event[places], found):
+                    yield replace(part, rates=fitted, costs_s=costs)
+                    fitted, costs = None, {}
+
+    def _costs(self, router: Router, rows: Rows, events: Events, sample: Ints) -> dict[str, float]:
+        """Seconds of all events by each method alone, as some of them tell."""
+        seconds = router.costs(self._methods.meet(rows, events.take(sample))).sum(axis=1) * events.b.size / sample.size
+        return {m: float(s) for m, s in zip(METHODS, seconds, strict=True) if np.isfinite(s)}
 
     def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
         if "q" in records.column_names:
@@ -108,9 +156,6 @@ class Selects:
         groups = self._methods.groups.groups
         ids = self._methods.groups.ids
         return _joined([_prefixes(groups.at[n], groups.of_right, ids, *part) for n, *part in _of_sparse(records)])
-
-
-_UNFITTED: Rates = {"groups": (0.0,), "select_first": (1.0, 1.0), "join_first": (1.0, 1.0, 1.0)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +167,19 @@ class Found:
     found: Any
     methods: Mapping[str, int]
     rates: Rates | None = None
+    costs_s: Mapping[str, float] = field(default_factory=dict)
 
     def table(self) -> pa.Table:
         return self.shape(self.event, self.found)
+
+
+def _found(event: Ints, found: methods.Found) -> Iterator[Found]:
+    """Groups and lists are written apart; events that went by both are counted once."""
+    way = "hotspots" if found.nodes is not None and found.lists is not None else "groups"
+    if found.nodes is not None:
+        yield Found(_nodes, event, found.nodes, {way: event.size})
+    if found.lists is not None:
+        yield Found(_lists, event, found.lists, {"others": event.size} if found.nodes is None else {})
 
 
 class Probes:
@@ -133,26 +188,25 @@ class Probes:
     def __init__(self, root: Path, stem: str, look: int) -> None:
         self._root, self._stem, self._look = root, stem, look
 
-    def probe(self, number: int, level: Bands | Selects, image: Image, event: Ints, b: Numbers, a: Numbers,
+    def probe(self, number: int, level: Prober, image: Image, event: Ints, b: Numbers, a: Numbers,
               rates: Rates | None) -> Iterator[Written]:  # fmt: skip
         """`event`: the rows that are events, in order of b."""
-        if not len(image):
-            return
         for piece, found in enumerate(level.records(image, event, b, a, rates)):
             table = found.table()
             if not table.num_rows:
                 continue
             path = f"{self._stem}.{self._look}.{number}.{piece}.arrow"
             size, crc = write_table(self._root / path, table, "lz4")
-            yield Written(path, size, crc, self._look, number, found.methods, found.rates)
+            yield Written(path, size, crc, self._look, number, found.methods, found.rates, found.costs_s)
 
 
-def prober(kind: str, level: Level, side: int) -> Bands | Selects:
+Prober = Bands | Selects | Filters
+
+
+def prober(kind: str, level: Level, side: int) -> Prober:
+    if kind == FILTER:
+        return Filters(level)
     return Bands(level, side) if kind == BAND else Selects(level, side)
-
-
-def read_records(root: Path, written: Written) -> pa.Table:
-    return map_table(root / written.path, written.size, written.crc)
 
 
 # -- shapes -----------------------------------------------------------------------------------------
@@ -184,6 +238,11 @@ def _lists(event: Ints, found: Lists) -> pa.Table:
     return pa.table({"e": pa.array(np.repeat(event, found.counts).astype(np.int32)), "q": pa.array(found.ids[at])})
 
 
+def _stabbed(event: Ints, found: Records) -> pa.Table:
+    values = event[found.value].astype(np.int32), found.group, found.is_right, found.size
+    return pa.table(dict(zip(("e", "n", "right", "size"), map(pa.array, values), strict=True)))
+
+
 Part = tuple[int, Ints, Ints, Ints]
 """A group or node; events, and how many of it they affect by left end and by right."""
 
@@ -208,6 +267,14 @@ def _prefixes(at: int, of_right: Any, ids: Ints, event: Ints, lefts: Ints, right
     by_right = ids[at + of_right[at + _ranges(rights)]]
     events = np.concatenate([np.repeat(event, lefts), np.repeat(event, rights)]).astype(np.int64)
     return events, np.concatenate([by_left, by_right])
+
+
+def _united(lo: Numbers, hi: Numbers) -> tuple[Numbers, Numbers]:
+    """The intervals that these make together, in order."""
+    order = np.argsort(lo)
+    reach = np.maximum.accumulate(hi[order])
+    begins = np.append(True, lo[order][1:] > reach[:-1])
+    return lo[order][begins], reach[np.append(begins[1:], True)]
 
 
 def _ranges(counts: Ints) -> Ints:

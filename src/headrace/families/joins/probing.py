@@ -8,23 +8,24 @@ the names and sizes of these files.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.families.joins.arrays import Ints
-from headrace.families.joins.attributes import Mask, key_marks, same
+from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.attributes import Mask, key_marks, keys, same
 from headrace.families.joins.image import Image
-from headrace.families.joins.plan import Joint
-from headrace.families.joins.probes import Probes, Rates, Written
+from headrace.families.joins.plan import FILTER, Joint
+from headrace.families.joins.probes import Filters, Probes, Rates, Written
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.families.joins.select_kernels import joining
-from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
+from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes, coming
 from headrace.values import Relation
 
 ODD_MAX = 100  # odd rows of a batch that are told; all are counted
@@ -48,8 +49,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; `stamp`: part
-    of the name of every file, so that none is written twice, whoever else still works on the round."""
+    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; the relation
+    `is_joined`, not only filtered; `stamp`: part of the name of every file, so that none is written twice, whoever else
+    still works on the round."""
 
     root: str
     folder: str
@@ -57,6 +59,7 @@ class Task:
     relation: Relation
     own: tuple[RowFile, ...]
     looks: tuple[Look, ...]
+    is_joined: bool = True
     stamp: str = ""
 
 
@@ -69,6 +72,16 @@ class Report:
     odd: int = 0
     odd_rows: list[dict[str, Any]] = field(default_factory=list)
     damage: dict[str, str] | None = None
+
+    def pack(self) -> str:
+        return json.dumps(asdict(self), default=str)
+
+    @staticmethod
+    def unpack(text: str) -> Report:
+        found: dict[str, Any] = json.loads(text)
+        file = None if found["file"] is None else RowFile(**found["file"])
+        written = [Written(**w) for w in found["written"]]
+        return Report(file, written, found["odd"], found["odd_rows"], found["damage"])
 
 
 def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
@@ -83,7 +96,10 @@ def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
 def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile | None:
     """Write the batch as a row file; None if nothing has changed by it."""
     relation = task.relation
-    rows = _changes(rows, task, store) if relation.is_table else _signed(rows, relation, COMES)
+    if relation.is_table:
+        rows = _changes(rows, task, store)
+    else:
+        rows = _signed(_passing(rows, task, store), relation, COMES)
     if not rows.num_rows:
         return None
     path = f"{task.folder}/{part:08d}{task.stamp}.rows.arrow"
@@ -91,6 +107,20 @@ def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile |
     newest = None if relation.time is None else pc.max(rows.column(relation.time).cast(pa.int64())).as_py()
     growth = int(rows.column(SIGN).to_numpy().sum(dtype=np.int64))
     return RowFile(path, task.round_id, part, rows.num_rows, growth, newest, size, crc)
+
+
+def _passing(rows: pa.Table, task: Task, store: Store) -> pa.Table:
+    """Rows that somebody may read: all, unless there are only filters."""
+    if any(look.joint.kind != FILTER for look in task.looks) or task.is_joined:
+        return rows
+    found = np.zeros(rows.num_rows, np.bool_)
+    for look in task.looks:
+        own = keys(look.joint.ranged[0], rows)
+        for path in look.levels:
+            level = store.prober(path, FILTER, look.side)
+            assert isinstance(level, Filters)
+            found |= (own.valid | own.odd) & level.pass_some(own.values)
+    return rows.filter(pa.array(found))
 
 
 def _changes(rows: pa.Table, task: Task, store: Store) -> pa.Table:
@@ -158,22 +188,38 @@ def _meeting(image: Image, marks: Ints) -> tuple[Ints, Ints]:
 # -- looking up -------------------------------------------------------------------------------------
 
 
+class _Events(NamedTuple):
+    """Rows of a file as events of a joint, in order of what they meet by; and which rows are odd."""
+
+    rows: Ints
+    b: Numbers
+    a: Numbers
+    odd: Mask
+
+
+def _events(rows: pa.Table, look: Look) -> _Events:
+    b, a = attributes(look.joint, look.side, rows)
+    if look.joint.kind == FILTER:  # late rows pass too, and NaN and infinities are compared as Spark does
+        passing, by, odd = a.valid | a.odd, a.values, np.zeros(rows.num_rows, np.bool_)
+    else:
+        counts = rows.column(KIND).to_numpy() == OK
+        passing, by, odd = counts & b.valid & a.valid, b.values, coming(rows) & (b.odd | a.odd)
+    found = np.flatnonzero(passing)
+    return _Events(found[np.argsort(by[found], kind="stable")], b.values, a.values, odd)
+
+
 def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report) -> Mask:
     """Whom the rows of a file affect by one joint; the odd ones among them."""
-    rows = store.table(file)
-    b, a = attributes(look.joint, look.side, rows)
-    counts = rows.column(KIND).to_numpy() == OK
-    events = np.flatnonzero(counts & b.valid & a.valid)
-    if events.size:
-        events = events[np.argsort(b.values[events], kind="stable")]
-        image = store.image(look.other, look.files, look.joint, 1 - look.side)
+    events = _events(store.table(file), look)
+    is_filter = look.joint.kind == FILTER
+    image = Image() if is_filter else store.image(look.other, look.files, look.joint, 1 - look.side)
+    if events.rows.size and (is_filter or len(image)):
         probes = Probes(Path(task.root), f"{task.folder}/{file.part:08d}{task.stamp}", look.number)
         for number, path in enumerate(look.levels):
             rates = look.rates[number] if look.rates else None
             level = store.prober(path, look.joint.kind, look.side)
-            report.written += probes.probe(number, level, image, events, b.values, a.values, rates)
-    odd: Mask = counts & (b.odd | a.odd)
-    return odd
+            report.written += probes.probe(number, level, image, events.rows, events.b, events.a, rates)
+    return events.odd
 
 
 def look_all(file: RowFile, task: Task, store: Store) -> Report:

@@ -2,173 +2,217 @@
 
 What decides is known before any query is looked at: how many rows of S join the event, which the look-up of its b
 tells, and how many queries have its a, which are two binary searches.  Both are exact, so nothing is estimated but
-seconds: each method's are a line through what it was measured to take.
+seconds: each method's (`select_methods.py`) are a line through what it was measured to take.
 
-- *groups*: stabbing groups (`select_kernels.py`), whatever joins and however many queries have the a.
-- *select_first*: find the queries that have the a, ask each for a row.
-- *join_first*: for each row that joins, find the queries that have the pair.
+What the lines are in, for an event that r rows join and whose a h queries have, c of them scattered, is the work of the
+kernels, so that rates are of the machine and not of the queries:
+
+- *groups*: in each of g groups, a look-up; then about log(1 + h/g) nodes of its tree hold somebody, and each is halved
+  as often, the deeper the more rows there are.
+- *select_first*: h queries, each of which is asked for one of r rows by halving.
+- *join_first*: r walks down a tree of rectangles, whose leaves are in √leaves slabs of c: as many at a time as slabs
+  hold a c, to as many rectangles as have both.
+- *hotspots*: groups of h - c queries, select first of c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from itertools import combinations
+from time import thread_time
 
 import numpy as np
 
-from headrace.families.joins.arrays import Floats, Ints, Ints32, Numbers
-from headrace.families.joins.intervals import IntervalIndex
-from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
-from headrace.families.joins.select_kernels import Nodes, joining
-from headrace.families.joins.select_rivals import Boxes, Marks, Packed, join_first, select_stabbed
+from headrace.errors import CatalogError
+from headrace.families.joins.arrays import Floats, Ints, Numbers
+from headrace.families.joins.select_index import Events, Rows
+from headrace.families.joins.select_methods import METHODS, Found, Met, Methods, Shape
 
-METHODS = ("groups", "select_first", "join_first")
-BATCH = 64  # events that are timed together
-REPEATS = 3
-SAVED_MIN = 0.2  # of the time, by telling events apart
-
-
-@dataclass(frozen=True, slots=True)
-class Met:
-    """Events, the rows `first` … `last` - 1 that join each, and how many queries have its a."""
-
-    events: Events
-    first: Ints
-    last: Ints
-    having: Ints
-
-    def take(self, chosen: Ints) -> Met:
-        events = Events(self.events.a[chosen], self.events.b[chosen])
-        return Met(events, self.first[chosen], self.last[chosen], self.having[chosen])
-
-    def features(self, method: str) -> Floats:
-        """What a method's time is linear in."""
-        ones, rows = np.ones(self.having.size), (self.last - self.first).astype(np.float64)
-        if method == "groups":
-            return ones[:, None]
-        if method == "select_first":
-            return np.stack((ones, self.having * np.log2(rows + 2)), axis=1)
-        return np.stack((ones, rows, rows * self.having), axis=1)
+BATCH, FEW = 512, 8  # events that are timed together, and which part of them once more
+BUDGET_S = 0.005  # a method gets as many of them as take about this long
+REPEATS = 2
+SAVED_MIN = 0.1  # of the time, by telling events apart
+ASKED, ASKED_MIN = 16, 64  # one in so many events tells whether it is worth it to ask all, if those are enough
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """Queries by place: those of event e are `ids[at[e]]` …, `counts[e]` of them."""
-
-    at: Ints
-    counts: Ints
-    ids: Ints32
-
-
-class Methods:
-    """The indexes of all methods over the same queries."""
-
-    def __init__(self, queries: Rectangles, group: Ints32) -> None:
-        self.groups = SelectIndex.build(queries, group)
-        self._stabs = IntervalIndex.build(np.arange(queries.ids.size, dtype=np.int32), queries.a_lo, queries.a_hi)
-        self._boxes = Boxes(queries.a_lo, queries.a_hi, queries.c_lo, queries.c_hi)
-        self._packed, self._ids = Packed.of(queries), queries.ids
-        self._marked: Ints32 = np.empty(queries.ids.size, np.int32)
-
-    def meet(self, rows: Rows, events: Events) -> Met:
-        first, last = np.empty(events.b.size, np.int64), np.empty(events.b.size, np.int64)
-        joining(rows.b, events.b, first, last)
-        return Met(events, first, last, self._stabs.count(events.a).astype(np.int64))
-
-    def run(self, method: str, row_c: Numbers, met: Met) -> Nodes | Lists:
-        if method == "groups":
-            return self.groups.probe_met(row_c, met.first, met.last, met.events.a)
-        return self._select_first(row_c, met) if method == "select_first" else self._join_first(row_c, met)
-
-    def _select_first(self, row_c: Numbers, met: Met) -> Lists:
-        at, ids = self._stabs.stab(met.events.a)
-        counts = np.empty(met.having.size, np.int64)
-        select_stabbed(self._boxes, at, ids, row_c, met.first, met.last, counts)
-        return Lists(at, counts, ids)
-
-    def _join_first(self, row_c: Numbers, met: Met) -> Lists:
-        at = np.append(0, np.cumsum(met.having))
-        ids, marks = np.zeros(at[-1], np.int32), Marks(self._marked, np.empty(met.having.size, np.int64))
-        marks.event[:] = -1
-        packed = self._packed
-        join_first(packed.boxes, packed.nodes, packed.levels, row_c, met.first, met.last, met.events.a, marks, at, ids)
-        return Lists(at, marks.counts, packed.order[ids].astype(np.int32))
-
-    def affected(self, found: Nodes | Lists, events: int) -> list[Ints]:
-        """The ids of the queries each event affects."""
-        if isinstance(found, Nodes):
-            ends, ids = self.groups.affected(found, events)
-            return np.split(ids, ends[:-1])
-        spans = zip(found.at[:-1].tolist(), found.counts.tolist(), strict=True)
-        return [self._ids[found.ids[start : start + count]] for start, count in spans]
+def features(method: str, met: Met) -> Floats:
+    """What the method's seconds are linear in, besides `per_call`: a line for each event."""
+    shape, having = met.shape, met.having.astype(np.float64)
+    rows = met.rows.astype(np.float64)
+    halving = np.log2(rows + 2)
+    if method == "groups":
+        return np.stack(_in_groups(shape.groups, having, halving), axis=1)
+    if method == "hotspots":
+        cold = met.cold.astype(np.float64)
+        return np.stack((*_in_groups(shape.hot_groups, having - cold, halving), cold, cold * halving), axis=1)
+    ones = np.ones(rows.size)
+    if method == "select_first":
+        return np.stack((ones, having, having * halving), axis=1)
+    walks, pairs = 1 + shape.crowding * shape.leaves**0.5, shape.crowding * having
+    return np.stack((ones, having, rows * walks, rows * pairs), axis=1)
 
 
-# -- the choice -------------------------------------------------------------------------------------
+def _in_groups(groups: int, having: Floats, halving: Floats) -> tuple[Floats, Floats, Floats]:
+    nodes = groups * np.log2(1 + having / max(1, groups)) ** 2
+    return np.full(having.size, float(groups)), nodes, nodes * halving
+
+
+def per_call(method: str, shape: Shape) -> float:
+    """What is there to do however many events come together: to fetch groups into the cache."""
+    return float({"groups": shape.groups, "hotspots": shape.hot_groups}.get(method, 1))
+
+
+RATES: Mapping[str, int] = {"groups": 4, "hotspots": 6, "select_first": 4, "join_first": 5}
+"""How many rates each method has: of a call, and of the features."""
 
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Seconds of each method, linear in its features."""
+    """Rates of each method: its seconds are linear in what a call has to do, and in the features of events.  Methods
+    without rates are not chosen."""
 
     rates: Mapping[str, tuple[float, ...]]
+
+    # -- rates --------------------------------------------------------------------------------------
 
     @staticmethod
     def fit(methods: Methods, row_c: Numbers, met: Met) -> Router:
         """Measure all methods on some events, like ones together, and draw the lines (least squares of relative errors,
         no rate below zero)."""
-        order = np.lexsort((met.having, met.last - met.first))
-        batches = [met.take(np.sort(part)) for part in np.array_split(order, max(1, order.size // BATCH))]
-        return Router({method: _line(method, methods, row_c, batches) for method in METHODS})
+        batches = [met.take(places) for places in like(met, BATCH)]
+        return Router({method: _line(method, methods, row_c, batches) for method in met.shape.ways})
+
+    def to_json(self) -> dict[str, list[float]]:
+        return {method: list(own) for method, own in self.rates.items()}
+
+    @staticmethod
+    def from_json(kept: Mapping[str, Sequence[float]]) -> Router:
+        """What `to_json` gave.  Rates of other features than ours are refused, and those of hotspots alone, which are
+        not in all queries."""
+        wrong = {method: own for method, own in kept.items()
+                 if len(own) != RATES.get(method) or not all(np.isfinite(own)) or min(own) < 0}  # fmt: skip
+        if wrong or not kept.keys() - {"hotspots"}:
+            raise CatalogError("these are no rates of the methods of joins", value=wrong or dict(kept), choices=RATES,
+                               hint="measure them again")  # fmt: skip
+        return Router({method: tuple(float(rate) for rate in own) for method, own in kept.items()})
+
+    # -- the choice ---------------------------------------------------------------------------------
 
     def seconds(self, method: str, met: Met) -> Floats:
-        found: Floats = met.features(method) @ np.array(self.rates[method])
+        """What each event adds to a call."""
+        found: Floats = features(method, met) @ np.array(self.rates[method][1:])
         return found
+
+    def costs(self, met: Met) -> Floats:
+        """The seconds of each method for each event; where nothing joins, none takes any."""
+        costs = np.full((len(METHODS), met.first.size), np.inf)
+        for number in self._able(met.shape):
+            costs[number] = self.seconds(METHODS[number], met)
+        costs[:, met.first == met.last] = 0.0
+        return costs
+
+    def ways(self, met: Met, times: float = 1.0) -> tuple[int, ...]:
+        """Numbers of the methods that answer so many times these events in the least time, if each event goes to its
+        cheapest: of one method, unless more of them save a good part of the time."""
+        costs = self.costs(met)
+        calls = {n: per_call(METHODS[n], met.shape) * self.rates[METHODS[n]][0] for n in self._able(met.shape)}
+
+        def total(ways: tuple[int, ...]) -> float:
+            return sum(calls[n] for n in ways) + times * float(costs[list(ways)].min(axis=0).sum())
+
+        one = min(combinations(calls, 1), key=total)
+        more = [ways for size in range(2, len(calls) + 1) for ways in combinations(calls, size)]
+        best = min(more, key=total, default=one)
+        return best if total(best) < (1 - SAVED_MIN) * total(one) else one
 
     def choose(self, met: Met) -> Ints:
-        """The number of the method for each event: of the cheapest, or of the one that is cheapest for all, unless
-        telling events apart saves a good part of the time."""
-        costs = np.where(met.first == met.last, 0.0, [self.seconds(method, met) for method in METHODS])
-        totals = costs.sum(axis=1)
-        if (1 - SAVED_MIN) * totals.min() <= costs.min(axis=0).sum():
-            return np.full(met.having.size, int(np.argmin(totals)))
-        found: Ints = np.argmin(costs, axis=0)
+        """The number of the method for each event."""
+        return self._among(self.ways(met), met)
+
+    def run(self, methods: Methods, rows: Rows, events: Events) -> list[tuple[Ints, Found]]:
+        """Each event by its method: the places of events, and who they affect.
+
+        Some events tell which methods are worth it.  If it is one, the others are not asked, and nothing is looked up
+        that this method does not need."""
+        every = np.arange(events.b.size)
+        some = every[::ASKED] if every.size > ASKED_MIN * ASKED else every
+        ways = self.ways(methods.meet(rows, events.take(some)), every.size / max(1, some.size))
+        if len(ways) == 1:
+            method = METHODS[ways[0]]
+            return [(every, methods.run(method, rows.c, methods.meet(rows, events, counts=method != "groups")))]
+        met = methods.meet(rows, events)
+        chosen = self._among(ways, met)
+        parts = [(METHODS[n], np.flatnonzero(chosen == n)) for n in ways]
+        return [(own, methods.run(method, rows.c, met.take(own))) for method, own in parts if own.size]
+
+    def _able(self, shape: Shape) -> list[int]:
+        return [number for number, method in enumerate(METHODS) if method in self.rates and method in shape.ways]
+
+    def _among(self, ways: tuple[int, ...], met: Met) -> Ints:
+        found: Ints = np.array(ways)[np.argmin(self.costs(met)[list(ways)], axis=0)]
         return found
 
-    def run(self, methods: Methods, row_c: Numbers, met: Met) -> list[tuple[Ints, Nodes | Lists]]:
-        """Each event by its method: the places of events, and who they affect."""
-        chosen = self.choose(met)
-        found: list[tuple[Ints, Nodes | Lists]] = []
-        for number, method in enumerate(METHODS):
-            places = np.flatnonzero(chosen == number)
-            if places.size:
-                found.append((places, methods.run(method, row_c, met.take(places))))
-        return found
+
+def like(met: Met, size: int) -> list[Ints]:
+    """The places of events that something joins, so many together: of like numbers of rows, then of queries."""
+    rows, having = met.rows, met.having
+    joined = np.flatnonzero(rows > 0)
+    batches = max(1, joined.size // size)
+    strips = np.array_split(joined[np.argsort(rows[joined], kind="stable")], round(batches**0.5))
+    by_having = [strip[np.argsort(having[strip], kind="stable")] for strip in strips]
+    each = max(1, round(batches / len(strips)))
+    return [np.sort(part) for strip in by_having for part in np.array_split(strip, each) if part.size]
+
+
+# -- measuring --------------------------------------------------------------------------------------
 
 
 def _line(method: str, methods: Methods, row_c: Numbers, batches: Sequence[Met]) -> tuple[float, ...]:
-    methods.run(method, row_c, batches[0])  # compiled, if it was not
-    took = np.array([_seconds(method, methods, row_c, met) for met in batches])
-    features = np.array([met.features(method).sum(axis=0) for met in batches])
-    return tuple(_least_squares(features / took[:, None]).tolist())
+    points = [point for met in batches for point in _timed(method, methods, row_c, met)]
+    if not points:
+        return (0.0,) * RATES[method]
+    return tuple(_least_squares(np.array(points)).tolist())
 
 
-def _least_squares(features: Floats) -> Floats:
-    """The rates that make each line nearest to 1; what would be below zero is left out."""
-    rates, kept = np.zeros(features.shape[1]), np.ones(features.shape[1], np.bool_)
-    while True:
-        rates[kept] = np.linalg.lstsq(features[:, kept], np.ones(len(features)), rcond=None)[0]
-        rates[~kept] = 0.0
-        if np.all(rates >= 0):
-            return rates
-        kept[int(np.argmin(rates))] = False
+def _timed(method: str, methods: Methods, row_c: Numbers, met: Met) -> Iterator[Floats]:
+    """What a call and its events are by a second, of as many events as the budget is for, and of a few of those."""
+    some = met.take(np.arange(min(1, met.first.size)))
+    methods.run(method, row_c, some)  # compiled, if it was not
+    while (took := _seconds(method, methods, row_c, some)) < BUDGET_S / 2 and some.first.size < met.first.size:
+        some = _spread(met, max(4 * some.first.size, int(some.first.size * BUDGET_S / took / 2)))
+    yield _point(method, some, took)
+    if some.first.size >= FEW:
+        few = _spread(some, some.first.size // FEW)
+        yield _point(method, few, _seconds(method, methods, row_c, few))
+
+
+def _spread(met: Met, count: int) -> Met:
+    """So many of the events, from all of them."""
+    return met.take(np.linspace(0, met.first.size - 1, count).astype(np.int64)) if count < met.first.size else met
+
+
+def _point(method: str, met: Met, took: float) -> Floats:
+    return np.append(per_call(method, met.shape), features(method, met).sum(axis=0)) / took
 
 
 def _seconds(method: str, methods: Methods, row_c: Numbers, met: Met) -> float:
     """The least of some runs: what is slower was disturbed."""
     found = []
     for _ in range(REPEATS):
-        began = perf_counter()
+        began = thread_time()
         methods.run(method, row_c, met)
-        found.append(perf_counter() - began)
-    return min(found)
+        found.append(thread_time() - began)
+    return max(min(found), 1e-6)
+
+
+def _least_squares(lines: Floats) -> Floats:
+    """The rates that make each line nearest to 1; what would be below zero is left out."""
+    scale = np.linalg.norm(lines, axis=0)
+    kept = scale > 0
+    while True:
+        rates = np.zeros(scale.size)
+        rates[kept] = np.linalg.lstsq(lines[:, kept] / scale[kept], np.ones(len(lines)), rcond=None)[0]
+        if np.all(rates >= 0):
+            return rates / np.where(scale > 0, scale, 1)
+        kept[int(np.argmin(rates))] = False

@@ -34,6 +34,11 @@ class RowFile:
     size: int
     crc: int
 
+    @property
+    def goes(self) -> int:
+        """How many of the rows only go."""
+        return (self.rows - self.growth) // 2
+
 
 def write_table(path: Path, table: pa.Table, compression: str | None = None) -> tuple[int, int]:
     """An Arrow file; its size and checksum.  It lasts once whoever commits it has synced it."""

@@ -43,6 +43,9 @@ class Events:
     a: Numbers
     b: Numbers
 
+    def take(self, chosen: Ints) -> Events:
+        return Events(self.a[chosen], self.b[chosen])
+
 
 @dataclass(frozen=True, slots=True)
 class SelectIndex:
@@ -82,13 +85,12 @@ class SelectIndex:
         """The same of events whose rows `first` … `last` - 1 are known."""
         size = event_a.size
         room = Nodes(*(np.empty(min(EVENTS_AT_ONCE, size) * self.depth, np.int32) for _ in range(4)))
-        found: list[Nodes] = []
+        found = [Nodes(*(np.empty(0, np.int32) for _ in range(4)))]
         for start in range(0, size, EVENTS_AT_ONCE):
             stop = min(start + EVENTS_AT_ONCE, size)
             written = kernels.probe(self.groups, row_c, first, last, event_a, start, stop, room)
             found.append(Nodes(*(column[:written].copy() for column in room)))
-        empty = [np.empty(0, np.int32)]
-        return Nodes(*(np.concatenate([*empty, *columns]) for columns in zip(*found, strict=True)))
+        return Nodes(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
     def count(self, records: Nodes, events: int) -> Ints:
         """How many queries each event affects."""

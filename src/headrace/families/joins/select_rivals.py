@@ -175,6 +175,16 @@ def list_holding(
     return to
 
 
+@numba.njit(cache=True, nogil=True)
+def name_listed(order: Ints, at: Ints, counts: Ints, marked: Ints32, ids: Ints32) -> None:
+    """Name listed rectangles by where they were, and take their marks away: so neither marks nor room for lists, which
+    is for many more, must be written over for every call."""
+    for e in range(counts.size):
+        for k in range(at[e], at[e] + counts[e]):
+            marked[ids[k]] = -1
+            ids[k] = order[ids[k]]
+
+
 @numba.njit(cache=True, nogil=True, inline="always")
 def holds(boxes: Boxes, n: int, c: Any, a: Any) -> bool:
     return bool(boxes.c_lo[n] <= c <= boxes.c_hi[n] and boxes.a_lo[n] <= a <= boxes.a_hi[n])

@@ -11,15 +11,16 @@ select-join by the range of side 1 for rows of side 0, and the other way round.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.partition import canonical
-from headrace.families.joins.plan import BAND, Box, Joint
+from headrace.families.joins.plan import BAND, FILTER, Box, Joint
 
 RATIO = 4
 GONE_MAX = 0.5
@@ -43,9 +44,12 @@ class Level:
         of_side_0 = of_side_1 if joint.kind == BAND else canonical(lo[0], hi[0]).group
         return Level(ids, lo, hi, (of_side_1, of_side_0))
 
-    def groups(self, side: int) -> int:
-        """How many there are for rows of a side."""
-        return int(self.group[side].max()) + 1 if self.ids.size else 0
+    def groups(self, which: int) -> int:
+        return int(self.group[which].max()) + 1 if self.ids.size else 0
+
+    def groups_for(self, joint: Joint, relation: str) -> int:
+        """How many a row of the relation is looked up for."""
+        return sum(self.groups(grouping(joint, side)) for side in sides_of(joint, relation))
 
     def pack(self) -> bytes:
         sink = io.BytesIO()
@@ -61,6 +65,16 @@ class Level:
         return Level(a["ids"], (a["lo0"], a["lo1"]), (a["hi0"], a["hi1"]), (a["group0"], a["group1"]))
 
 
+def sides_of(joint: Joint, relation: str) -> list[int]:
+    """Both, where it is joined with itself."""
+    return [side for side in (0, 1) if joint.relations[side] == relation]
+
+
+def grouping(joint: Joint, side: int) -> int:
+    """Which grouping of a level rows of a side are looked up in: that of a filter is by the attribute itself."""
+    return 1 if joint.kind == FILTER else side
+
+
 def level_name(data: bytes) -> str:
     """The file of a packed level: named by its content, it is never another."""
     return f"{sha256(data).hexdigest()[:32]}.npz"
@@ -72,42 +86,38 @@ class Standing:
     def __init__(self, joint: Joint) -> None:
         self.joint = joint
         self.levels: list[Level] = []
-        self._here: set[int] = set()
-        self._gone: set[int] = set()
+        self._here: dict[int, int] = {}  # how many ranges each has; of those that are gone, in the levels still
+        self._gone: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._here)
 
-    def update(self, queries: Mapping[int, Sequence[Box]]) -> bool:
-        """These are the queries now; whether the levels are others than before."""
-        new = [i for i in queries if i not in self._here]
-        gone = [i for i in self._here if i not in queries]
-        if not new and not gone:
-            return False
-        before = list(self.levels)
-        self._here.difference_update(gone)
-        self._here.update(new)
-        self._gone.update(gone)
-        if new:
-            self.levels.append(_level(self.joint, {i: queries[i] for i in new}))
+    def update(self, comes: Mapping[int, Sequence[Box]], goes: Collection[int]) -> None:
+        """Queries come and go."""
+        self._gone.update({i: self._here.pop(i) for i in goes})
+        self._here.update({i: len(boxes) for i, boxes in comes.items()})
+        if comes:
+            self.levels.append(level_of(self.joint, comes))
         self._merge()
-        return self.levels != before
 
     def _merge(self) -> None:
         total = sum(len(level) for level in self.levels)
-        if self._gone and len(self._gone) > GONE_MAX * max(total, 1):
+        if sum(self._gone.values()) > GONE_MAX * total:
             self._merge_from(0)
         while len(self.levels) > 1 and len(self.levels[-1]) * RATIO >= len(self.levels[-2]):
             self._merge_from(len(self.levels) - 2)
 
     def _merge_from(self, first: int) -> None:
-        merged = _merged(self.joint, self.levels[first:], self._gone)
-        if first == 0:
-            self._gone.clear()
+        ids = np.concatenate([level.ids for level in self.levels[first:]])
+        kept = ~np.isin(ids, np.fromiter(self._gone, np.int64, len(self._gone)))
+        merged = _merged(self.joint, self.levels[first:], kept)
+        for i in set(ids[~kept].tolist()):
+            del self._gone[i]
         self.levels[first:] = [merged] if len(merged) else []
 
 
-def _level(joint: Joint, queries: Mapping[int, Sequence[Box]]) -> Level:
+def level_of(joint: Joint, queries: Mapping[int, Sequence[Box]]) -> Level:
+    """All ranges of some queries."""
     ids = np.array([i for i, boxes in queries.items() for _ in boxes], np.int64)
     kind = np.float64 if _is_double(joint) else np.int64
     ends = np.array([box for boxes in queries.values() for box in boxes], kind).reshape(-1, 4)
@@ -119,10 +129,8 @@ def _is_double(joint: Joint) -> bool:
     return joint.kind == BAND and joint.meets[0][0].type.is_fractional
 
 
-def _merged(joint: Joint, levels: Iterable[Level], gone: set[int]) -> Level:
-    levels = list(levels)
+def _merged(joint: Joint, levels: Sequence[Level], kept: NDArray[np.bool_]) -> Level:
     ids = np.concatenate([level.ids for level in levels])
-    kept = ~np.isin(ids, np.fromiter(gone, np.int64, len(gone)))
     lo, hi = (
         tuple(np.concatenate([getattr(level, name)[side] for level in levels])[kept] for side in (0, 1))
         for name in ("lo", "hi")

@@ -7,20 +7,36 @@ A round of one relation looks at the rows the others have committed, so only one
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.joins.plan import Joint, Share, horizon_us, share
+from headrace.families.joins.plan import FILTER, Joint, Share, filter_share, horizon_us, share
 from headrace.families.joins.probes import Rates
 from headrace.families.joins.probing import Look
 from headrace.families.joins.rounds import JoinRounds
 from headrace.families.joins.rowfiles import RowFile
-from headrace.families.joins.standing import Level, Standing, level_name
+from headrace.families.joins.standing import Level, Standing, level_name, sides_of
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.values import Relation
+
+
+class Need(NamedTuple):
+    """Rows of a relation are needed on a side, for those of another that are still to come, by a bound of time."""
+
+    other: str
+    side: int
+    bound: tuple[int, int] | None
+
+
+def _needs(own: Share, relation: str) -> list[Need]:
+    """What a query needs of a relation; a filter nothing."""
+    sides = sides_of(own.joint, relation) if own.joint.kind != FILTER else ()
+    return [Need(own.joint.relations[1 - side], side, own.bound) for side in sides]
 
 
 @dataclass(slots=True)
@@ -54,9 +70,10 @@ class Joints:
         self._relation_of = relation_of
         self._ledger_of = ledger_of
         self._rows: dict[str, Rows] = {}
-        self._queries: dict[str, dict[int, Share]] = {}
+        self._asked: dict[str, set[int]] = {}
         self._shares: dict[int, Share] = {}
         self._standing: dict[Joint, Standing] = {}
+        self._needs: dict[str, Counter[Need]] = {}
         self._levels: dict[tuple[str, Level], FileMark] = {}
         self._rates: dict[str, Rates] = {}
         self.tick = 0
@@ -64,33 +81,56 @@ class Joints:
     # -- queries ------------------------------------------------------------------------------------
 
     def replan(self, relation: str, queries: Sequence[Registered]) -> None:
-        """These are the joins of a relation from its next round on."""
+        """These are the joins and filters of a relation from its next round on."""
         with self._planning:
             self._replan(relation, queries)
 
     def _replan(self, relation: str, queries: Sequence[Registered]) -> None:
-        self._queries[relation] = {r.id: self._share(r) for r in queries}
-        known = {i: s for own in self._queries.values() for i, s in own.items()}
-        by_joint: dict[Joint, dict[int, Share]] = {joint: {} for joint in self._standing}
-        for i, own in known.items():
-            by_joint.setdefault(own.joint, {})[i] = own
-        for joint, own_shares in by_joint.items():
-            standing = self._standing.setdefault(joint, Standing(joint))
-            standing.update({i: s.boxes for i, s in own_shares.items()})
-            if not own_shares:
-                del self._standing[joint]
-        self._shares = known
+        before, asked = self._asked.get(relation, set()), {r.id for r in queries}
+        self._asked[relation] = asked
+        here = set().union(*self._asked.values())
+        gone = [i for i in self._shares if i not in here]
+        new = {r.id: self._share(r) for r in queries if r.id not in self._shares}
+        touched: dict[Joint, tuple[dict[int, Share], list[int]]] = {}
+        for i, own in new.items():
+            touched.setdefault(own.joint, ({}, []))[0][i] = own
+        for i in gone:
+            touched.setdefault(self._shares[i].joint, ({}, []))[1].append(i)
+        for joint, (comes, goes) in touched.items():
+            self._update(joint, comes, goes)
+        known = self._shares | new
+        needs = self._needs.setdefault(relation, Counter())
+        needs.update(need for i in asked - before for need in _needs(known[i], relation))
+        needs.subtract(need for i in before - asked for need in _needs(known[i], relation))
+        self._needs[relation] = +needs
+        self._shares = {i: s for i, s in known.items() if i in here} if gone else known
+
+    def _update(self, joint: Joint, comes: Mapping[int, Share], goes: Sequence[int]) -> None:
+        standing = self._standing.setdefault(joint, Standing(joint))
+        standing.update({i: own.boxes for i, own in comes.items()}, goes)
+        if not len(standing):
+            del self._standing[joint]
 
     def _share(self, registered: Registered) -> Share:
-        known = self._shares.get(registered.id)
-        if known is not None:
-            return known
         query = registered.query
-        assert query.joined is not None
+        if query.joined is None:
+            filtered = filter_share(query, self._relation_of(query.source))
+            assert isinstance(filtered, Share)
+            return filtered
         return share(query, self._relation_of(query.source), self._relation_of(query.joined))
 
-    def queries(self, relation: str) -> Mapping[int, Share]:
-        return self._queries.get(relation, {})
+    def is_asked(self, relation: str) -> bool:
+        """Whether it has joins or filters."""
+        return bool(self._asked.get(relation))
+
+    def is_joined(self, relation: str) -> bool:
+        """Whether it has joins: filters keep nothing."""
+        return bool(self._needs.get(relation))
+
+    def groups(self, relation: str) -> int:
+        """Groups that a row of the relation is looked up for."""
+        levels = self._levels_of(relation).items()
+        return sum(level.groups_for(joint, relation) for joint, own in levels for level in own)
 
     # -- rows ---------------------------------------------------------------------------------------
 
@@ -98,12 +138,10 @@ class Joints:
         """What is committed of a relation's rows, without those no query needs any more."""
         rows = self._entry(relation)
         for done in rows.rounds.refresh():
-            rows.files += done.files
             self.tick = max(self.tick, done.tick)
             self._rates.update(done.rates)
-        first = rows.rounds.rounds[0].round_id if rows.rounds.rounds else None
         horizon = self._horizon_us(relation)
-        rows.files = [f for f in rows.files if first is not None and f.round_id >= first and not _is_past(f, horizon)]
+        rows.files = [f for done in rows.rounds.rounds for f in done.files if not _is_past(f, horizon)]
         return rows
 
     def _entry(self, relation: str) -> Rows:
@@ -115,28 +153,22 @@ class Joints:
 
     def _horizon_us(self, relation: str) -> int | None:
         """Rows older than this join nothing that is still to come."""
-        limits: list[int | None] = []
-        watermarks: dict[str, int | None] = {}
-        for own in self.queries(relation).values():
-            for side in (0, 1):
-                if own.joint.relations[side] == relation:
-                    other = own.joint.relations[1 - side]
-                    if other not in watermarks:
-                        watermarks[other] = self._entry(other).watermark_us
-                    limits.append(horizon_us(own.bound, side, watermarks[other]))
+        needs: Mapping[Need, int] = self._needs.get(relation, {})
+        watermarks = {other: self._entry(other).watermark_us for other in {need.other for need in needs}}
+        limits = [horizon_us(need.bound, need.side, watermarks[need.other]) for need in needs]
         known = [limit for limit in limits if limit is not None]
         return min(known) if limits and len(known) == len(limits) else None
 
     def unbounded(self, relation: str) -> list[int]:
-        """Queries for which all rows of a relation are kept; all of its queries, if there are none."""
-        queries = self.queries(relation)
-        found = [i for i, s in queries.items() for side in (0, 1)
-                 if s.joint.relations[side] == relation and horizon_us(s.bound, side, 0) is None]  # fmt: skip
-        return found or list(queries)
+        """Queries for which all rows of a relation are kept; all that join it, if there are none."""
+        joins = {i: found for i in self._asked.get(relation, ()) if (found := _needs(self._shares[i], relation))}
+        unbounded = [i for i, found in joins.items() if any(horizon_us(n.bound, n.side, 0) is None for n in found)]
+        return unbounded or list(joins)
 
-    def forget(self, relation: str) -> None:
-        """Read the relation's rows anew from what is committed."""
+    def forget(self, relation: str, folder: str) -> None:
+        """Read the relation's rows anew from what is committed, and write its levels anew."""
         self._rows.pop(relation, None)
+        self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
 
     # -- a round ------------------------------------------------------------------------------------
 
@@ -155,9 +187,10 @@ class Joints:
             rates = tuple(self._rates.get(path) for path in paths)
             for side in (0, 1):
                 if joint.relations[side] == relation:
-                    files = tuple(self.rows(joint.relations[1 - side]).files)
+                    other = joint.relations[1 - side]
+                    files = () if joint.kind == FILTER else tuple(self.rows(other).files)
                     found.append(Look(len(found), joint, side, files, paths, rates))
-        self._check({relation, *(look.other for look in found)})
+        self._check({relation, *(look.other for look in found if look.joint.kind != FILTER)})
         kept = {mark.path for mark in held}
         self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
         self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
@@ -179,8 +212,7 @@ class Joints:
 
     def needed(self, relation: str, kept: int) -> list[int]:
         """The oldest rounds of a relation that answers of the newest so many rounds, of any relation, are made of."""
-        others = {name for own in self.queries(relation).values() for name in own.joint.relations}
-        ticks = [self._rows[name].rounds.found_by(kept, relation) for name in others if name in self._rows]
+        ticks = [rows.rounds.found_by(kept, relation) for rows in list(self._rows.values())]
         rounds = [self._rows[relation].rounds.first_since(tick) for tick in ticks if tick is not None]
         return [round_id for round_id in rounds if round_id is not None]
 

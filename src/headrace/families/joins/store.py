@@ -14,13 +14,12 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.families.joins.arrays import Ints
 from headrace.families.joins.attributes import Attribute, Mask, key_marks, keys, marks, numbers
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import BAND, Joint
-from headrace.families.joins.probes import Bands, Selects, prober
+from headrace.families.joins.probes import Prober, prober
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, State, file_state, map_table
 from headrace.families.joins.standing import Level, level_name
 from headrace.runtime.ledger import damaged
@@ -47,7 +46,7 @@ class Store:
         self._root = root
         self._tables: OrderedDict[RowFile, tuple[State | None, pa.Table]] = OrderedDict()
         self._levels: OrderedDict[str, Level] = OrderedDict()
-        self._probers: OrderedDict[tuple[str, int], Bands | Selects] = OrderedDict()
+        self._probers: OrderedDict[tuple[str, int], Prober] = OrderedDict()
         self._files: list[RowFile] = []
         self._numbers: dict[RowFile, int] = {}
         self._places: dict[tuple[str, int, int], int] = {}
@@ -67,7 +66,7 @@ class Store:
     def level(self, path: str) -> Level:
         return _opened(self._levels, path, lambda: _level(self._root / path))
 
-    def prober(self, path: str, kind: str, side: int) -> Bands | Selects:
+    def prober(self, path: str, kind: str, side: int) -> Prober:
         """A level, arranged for events of one side."""
         return _opened(self._probers, (path, side), lambda: prober(kind, self.level(path), side))
 
@@ -116,13 +115,15 @@ class Store:
         self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile, keep_all: bool = False
     ) -> Image:
         kept, wanted = self._images.get(key, _Kept(frozenset(), Image())), frozenset(files)
-        if not kept.files <= wanted:
+        if any(file.goes for file in kept.files - wanted):  # of a round that failed: what went with it is there again
+            kept = _Kept(frozenset(), Image())
+        elif not kept.files <= wanted:
             left = [self.number(relation, file) for file in kept.files - wanted]
             kept = _Kept(kept.files & wanted, kept.image.without_files(np.array(left, np.int64), INDEX_BITS))
         new = [file for file in files if file not in kept.files]
         if new:
             image = self._with(kept.image, relation, new, of_file)
-            gone = [] if keep_all else [g for file in new if (g := self.gone(relation, file)).size]
+            gone = [] if keep_all else [was for file in new if (was := self.gone(relation, file)[1]).size]
             kept = _Kept(wanted, image.remove(np.concatenate(gone)) if gone else image)
         self._images[key] = kept
         return kept.image
@@ -135,17 +136,18 @@ class Store:
             parts.append((b.values[here], c.values[here], (self.number(relation, file) << INDEX_BITS) | here))
         return image.add(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
-    def gone(self, relation: str, file: RowFile) -> Ints:
-        """The numbers of rows that go with a file; rows of files that are no longer there are left out."""
+    def gone(self, relation: str, file: RowFile) -> tuple[Ints, Ints]:
+        """The numbers of rows that go with a file, here and when they came; those of files that are no longer there are
+        left out."""
         table = self.table(file)
         if WAS[0] not in table.column_names:
-            return NO_ROWS
-        table = table.filter(pc.equal(table.column(SIGN), GOES))
-        rounds, parts, index = (table.column(name).to_numpy() for name in WAS)
+            return NO_ROWS, NO_ROWS
+        goes = np.flatnonzero(table.column(SIGN).to_numpy() == GOES)
+        rounds, parts, index = (table.column(name).take(pa.array(goes)).to_numpy() for name in WAS)
         places = zip(rounds.tolist(), parts.tolist(), strict=True)
         found = np.array([self._places.get((relation, *place), -1) for place in places], np.int64)
-        gone: Ints = ((found << INDEX_BITS) | index)[found >= 0]
-        return gone
+        there = found >= 0
+        return (self.number(relation, file) << INDEX_BITS) | goes[there], (found[there] << INDEX_BITS) | index[there]
 
 
 def coming(rows: pa.Table) -> Mask:

@@ -14,7 +14,7 @@ from statistics import median
 
 from headrace.families.windows.workload import Quantities
 
-STAGES = ("plan", "spark", "plain", "roll", "answer", "write", "commit")
+STAGES = ("plan", "spark", "joins", "plain", "roll", "answer", "write", "commit")
 READ, FINISH = ("plan", "spark"), ("roll", "answer", "write", "commit")
 FACTOR_MAX = 20.0
 

@@ -1,0 +1,310 @@
+"""Joins through rounds without Spark: whatever is asked, comes, goes, is abandoned or begins again.
+
+After every round records name, for every event, the queries with a candidate, and no other; after some, answers read
+turn by turn are those of a reader who comes late, in the same order, and add up to what a page of Python finds in all
+pairs.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from headrace.catalog.catalog import Registered
+from headrace.errors import PlanError
+from headrace.families.joins import expand, image, probes, store
+from headrace.families.joins.plan import share
+from headrace.families.joins.routing import RATES
+from headrace.families.joins.rowfiles import map_table
+from headrace.families.joins.store import Store
+from headrace.runtime.family import OK
+from tests.families.joins.asked import Asked, Row, draw_query, draw_row, rank
+from tests.families.joins.played import Done, Kept, Played, Side, latest, pairs_there, stream, table
+
+DEAR = {method: (1.0,) * count for method, count in RATES.items()}
+FORCED = {
+    **{method: {**DEAR, method: (0.0,) * count} for method, count in RATES.items()},
+    "mixed": {**DEAR, "select_first": (0.0, 0.0, 1.0, 1.0), "join_first": (0.0, 1.0, 0.5, 0.5, 0.5)},
+}
+
+
+@dataclass
+class Watched:
+    """What a reader has read turn by turn."""
+
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    tick: int = -1
+
+
+class Checked:
+    """A home being played, with what is asked of it."""
+
+    def __init__(self, root: Path, chance: Random) -> None:
+        self.chance = chance
+        self.played = Played(root, self._relations())
+        self.asked: dict[str, tuple[Asked, Registered]] = {}
+        self.known: dict[int, tuple[Asked, Registered]] = {}
+        self.names = 0
+        self.at_s = 0
+        self.rows = 0
+        self.since: dict[int, int] = {}
+        self.methods: Counter[str] = Counter()
+        self.verdicts: dict[tuple[int, int, int], bool] = {}
+        self.watched: dict[int, Watched] = {}
+
+    def _relations(self) -> list[Any]:
+        made = []
+        for name in "rs":
+            keys = self.chance.choice([("k",), ("k", "n"), ("b",), ("a",)])
+            made.append(table(name, keys) if self.chance.random() < 0.5 else stream(name))
+        return made
+
+    # -- steps --------------------------------------------------------------------------------------
+
+    def add(self) -> None:
+        relations = self.chance.choice([("r", "s"), ("r", "s"), ("s", "r"), ("r", "r"), ("s", "s")])
+        sides = [self.played.catalog.relation(name) for name in relations]
+        asked = draw_query(self.chance, relations, all(side.time is not None for side in sides))
+        self.names += 1
+        name = f"q{self.names}"
+        registered = self.played.add(name, asked.sql)
+        try:
+            share(registered.query, *sides)
+        except PlanError as error:
+            assert error.code == "EMPTY_RANGE", (asked, error)
+            self.played.drop(name)
+            return
+        self.asked[name] = self.known[registered.id] = asked, registered
+
+    def drop(self) -> None:
+        if self.asked:
+            name = self.chance.choice(sorted(self.asked))
+            del self.asked[name]
+            self.played.drop(name)
+
+    def round(self) -> None:
+        name = self.chance.choice("rs")
+        side = self.played.sides[name]
+        parts = self.split(latest(side.relation, self.drawn(side)))
+        if self.chance.random() < 0.15:
+            self.played.lags(name)
+        else:
+            self.played.replan(name)
+        if self.chance.random() < 0.15:
+            self.played.abandon(name, self.split([row for rows in parts for row in rows]))
+            if self.chance.random() < 0.5:  # the other relation comes first
+                self.run("sr"["rs".index(name)])
+        side = self.played.sides[name]
+        if self.chance.random() < 0.3:
+            self.force(side)
+        self.finish(name, parts)
+
+    def run(self, name: str) -> None:
+        self.played.replan(name)
+        self.finish(name, self.split(latest(self.played.sides[name].relation, self.drawn(self.played.sides[name]))))
+
+    def finish(self, name: str, parts: Sequence[Sequence[Row]]) -> None:
+        done = self.played.round(name, parts)
+        if done is not None:
+            for asked, registered in self.asked.values():
+                if name in asked.relations and done.join.version >= registered.version:
+                    self.since.setdefault(registered.id, done.join.tick)
+            self.check_records(done)
+            self.check_odd(done)
+        if self.chance.random() < 0.5:
+            self.check_answers()
+
+    def force(self, side: Side) -> None:
+        """All that is looked up next goes by one method, or by some."""
+        looks, _ = self.played.joints.looks(side.relation.name, side.ledger.folder, ())
+        rates = FORCED[self.chance.choice(sorted(FORCED))]
+        self.played.joints.note({path: rates for look in looks for path in look.levels})
+
+    def drawn(self, side: Side) -> list[Row]:
+        self.at_s += self.chance.choice([0, 0, 5, 30])
+        rows = []
+        for _ in range(self.chance.choice([1, 3, 8, 20])):
+            self.rows += 1
+            u = self.rows if not side.relation.is_table else self.chance.randrange(3)
+            rows.append(draw_row(self.chance, self.at_s, u))
+        if side.relation.is_table and side.kept:  # some are known already
+            rows += [dict(own.row) for own in self.chance.choices(side.kept, k=3) if own.row["gone"] is not True]
+        return rows
+
+    def split(self, rows: Sequence[Row]) -> list[list[Row]]:
+        cuts = sorted(self.chance.choices(range(len(rows) + 1), k=self.chance.choice([0, 0, 1, 3])))
+        return [list(rows[a:b]) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+
+    # -- checks -------------------------------------------------------------------------------------
+
+    def check_answers(self) -> None:
+        late = self.played.new_reader()
+        for name, (asked, registered) in self.asked.items():
+            whole = self.played.log(registered, late).read_all()
+            self.watch(registered, whole.schema)
+            assert self.watched[registered.id].rows == _rows(whole), (name, asked)
+            net: Counter[tuple[Any, ...]] = Counter()
+            for *row, change in _changes(whole):
+                net[tuple(row)] += change
+                assert net[tuple(row)] >= 0, (name, asked, row)
+            assert +net == self.expected(asked, registered), (name, asked)
+
+    def watch(self, registered: Registered, schema: pa.Schema) -> None:
+        """Read the turns that are new."""
+        log, watched = self.played.log(registered), self.watched.setdefault(registered.id, Watched())
+        for tick in log.rounds(watched.tick):
+            found = log.read(registered.id, registered.query, tick)
+            watched.tick = tick
+            if found is not None:
+                assert found.num_rows and found.schema == schema
+                watched.rows += _rows(found)
+
+    def expected(self, asked: Asked, registered: Registered) -> Counter[tuple[Any, ...]]:
+        """All pairs that are there, of which at least one row came since the query took effect."""
+        since = self.since.get(registered.id)
+        if since is None:
+            return Counter()
+        left, right = (self.played.sides[name] for name in asked.relations)
+        return Counter(
+            asked.shown(x.row, y.row) for x, y in pairs_there(left, right, 1 << 60)
+            if max(x.came, y.came) >= since and self.is_answer(registered.id, asked, x, y)
+        )  # fmt: skip
+
+    def is_answer(self, query_id: int, asked: Asked, x: Kept, y: Kept) -> bool:
+        key = query_id, id(x), id(y)
+        if key not in self.verdicts:
+            self.verdicts[key] = asked.answers(x.row, y.row)
+        return self.verdicts[key]
+
+    @property
+    def standing(self) -> list[tuple[Asked, Registered]]:
+        """Queries that some relation knows of, and be it that it has not heard yet that they were dropped."""
+        return [self.known[i] for i in sorted(self.played.standing)]
+
+    def check_records(self, done: Done) -> None:
+        found, events = self.affected(done), self.played.events(done)
+        looks: set[tuple[object, ...]] = set()
+        for look in done.turn.looks:
+            asked = {r.id: a for a, r in self.standing if self._joint(r) == look.joint}
+            own = done.turn.files if look.other == done.relation else ()
+            files = {(file.round_id, file.part) for file in (*look.files, *own)}
+            others = [k for k in self.played.sides[look.other].kept if k.place[:2] in files]
+            other = [k for k in others if _was_there(k, done, look.side)]
+            looks.add((look.joint, look.side))
+            for part, rows in events.items():
+                for number, event in enumerate(rows):
+                    theirs = {i for i in found.get((look.number, part, number), set()) if i in asked}
+                    ours = {i for i, own in asked.items() if event.kind == OK
+                            and any(_is_candidate(own, look.side, event, k) for k in other)}  # fmt: skip
+                    assert theirs == ours, (asked, look.side, theirs, ours, event)
+        expected = {(self._joint(r), side) for _, r in self.standing for side in (0, 1)
+                    if self._joint(r).relations[side] == done.relation}  # fmt: skip
+        assert expected <= looks
+
+    def affected(self, done: Done) -> dict[tuple[int, int, int], set[int]]:
+        """Queries by look, part and event, as the files of records say."""
+        reader = Store(self.played.home.root)
+        found: dict[tuple[int, int, int], set[int]] = {}
+        for written in done.join.written:
+            look = done.turn.looks[written.look]
+            records = map_table(self.played.home.root / written.path, written.size, written.crc)
+            level = reader.prober(look.levels[written.level], look.joint.kind, look.side)
+            part = int(Path(written.path).name.split(".")[0])
+            events, ids = level.affected(records)
+            self.methods.update(written.events)
+            for event, i in zip(events.tolist(), ids.tolist(), strict=True):
+                found.setdefault((written.look, part, event), set()).add(i)
+        return found
+
+    def _joint(self, registered: Registered) -> Any:
+        query = registered.query
+        assert query.joined is not None
+        relations = self.played.catalog.relation
+        return share(query, relations(query.source), relations(query.joined)).joint
+
+    def check_odd(self, done: Done) -> None:
+        odd = [k.row for kept in done.comes.values() for k in kept if k.kind == OK and any(
+            a.is_odd(side, k.row) for a, _ in self.standing for side in (0, 1) if a.relations[side] == done.relation)]
+        assert done.join.odd == len(odd)
+        folder = self.played.sides[done.relation].ledger.folder
+        path = self.played.home.root / folder / "dead" / f"{done.join.round_id:012d}.joins.jsonl"
+        assert path.exists() == bool(odd)
+        if odd:
+            told = [json.loads(line)["row"] for line in path.read_text().splitlines()]
+            assert Counter(row["u"] for row in told) == Counter(row["u"] for row in odd)
+
+
+def _was_there(kept: Kept, done: Done, side: int) -> bool:
+    """Events of side 0 find what was there before their turn, those of side 1 what is there after it."""
+    return kept.is_there(done.join.tick - 1 if side == 0 else done.join.tick)
+
+
+def _is_candidate(asked: Asked, side: int, event: Kept, other: Kept) -> bool:
+    x, y = (event.row, other.row) if side == 0 else (other.row, event.row)
+    return asked.is_candidate(x, y)
+
+
+def _rows(found: pa.Table) -> list[tuple[Any, ...]]:
+    return [tuple(map(rank, row.values())) for row in found.to_pylist()]
+
+
+def _changes(found: pa.Table) -> Iterator[tuple[Any, ...]]:
+    for row in found.to_pylist():
+        change = row.pop("change", 1)
+        yield (*map(rank, row.values()), change)
+
+
+def check_seed(seed: int, steps: int) -> None:
+    chance = Random(seed)
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        for module, name, values in (
+            (probes, "DENSE_MAX", (512, 512, 0, 1)), (probes, "AT_ONCE", (1 << 23, 1)), (image, "RATIO", (8, 1)),
+            (expand, "PAIRS_AT_ONCE", (1 << 22, 1 << 22, 50)), (store, "OPEN_MAX", (4096, 4096, 2)),
+        ):  # fmt: skip
+            stack.enter_context(patch.object(module, name, chance.choice(values)))
+        checked = Checked(Path(folder) / "home", chance)
+        for _ in range(chance.choice([1, 3, 8])):
+            checked.add()
+        for _ in range(steps):
+            match chance.choice(["round"] * 7 + ["add", "drop", "open"]):
+                case "round":
+                    checked.round()
+                case "add":
+                    for _ in range(chance.choice([1, 1, 4])):
+                        checked.add()
+                case "drop":
+                    checked.drop()
+                case "open":
+                    checked.played.open()
+        checked.check_answers()
+        checked.played.home.release()
+
+
+SEEDS = st.integers(0, 2**32)
+
+
+@settings(max_examples=100, deadline=None, phases=[Phase.generate], derandomize=True)
+@given(seed=SEEDS)
+def test_joins_are_all_pairs(seed: int) -> None:
+    check_seed(seed, 7)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@settings(max_examples=200, deadline=None, phases=[Phase.generate])
+@given(seed=SEEDS)
+def test_joins_are_all_pairs_long(seed: int) -> None:
+    check_seed(seed, 40)

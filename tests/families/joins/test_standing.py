@@ -1,0 +1,108 @@
+"""The queries of a joint as they come and go: every live range is in one level, levels are few, work is bounded."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from random import Random
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.families.joins.plan import BAND, SELECT, Box, Joint
+from headrace.families.joins.standing import GONE_MAX, RATIO, Level, Standing
+from headrace.sql.tree import Column
+from headrace.values import BIGINT, DOUBLE, Type
+
+JOINTS = {
+    kind.name: Joint(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),))) for kind in (BIGINT, DOUBLE)
+} | {"select": Joint(("r", "s"), SELECT, ((), ()), (Column("a", BIGINT), Column("c", BIGINT, 1)))}
+ENDS = [(lo, lo + length) for lo in range(-9, 9) for length in range(5)]
+STEPS = st.lists(st.tuples(st.integers(0, 30), st.floats(0, 1), st.integers(1, 5)), min_size=1, max_size=30)
+
+
+def boxes(joint: Joint, ends: Sequence[tuple[int, int]]) -> tuple[Box, ...]:
+    if joint.kind == BAND:
+        return tuple((lo, hi, lo, hi) for lo, hi in ends)
+    return tuple((lo, hi, -hi, -lo) for lo, hi in ends)
+
+
+def ranges(level: Level) -> list[tuple[int, Box]]:
+    columns = level.lo[0], level.hi[0], level.lo[1], level.hi[1]
+    return list(zip(level.ids.tolist(), zip(*(c.tolist() for c in columns), strict=True), strict=True))
+
+
+def check(standing: Standing, live: Mapping[int, Sequence[Box]]) -> None:
+    found = Counter(r for level in standing.levels for r in ranges(level))
+    expected = Counter((i, box) for i, own in live.items() for box in own)
+    assert len(standing) == len(live)
+    assert +(found - expected) == Counter({r: n for r, n in found.items() if r[0] not in live})
+    assert {r: n for r, n in found.items() if r[0] in live} == expected
+    total = sum(found.values())
+    assert total - sum(expected.values()) <= GONE_MAX * total
+    sizes = [len(level) for level in standing.levels]
+    assert all(size > RATIO * after for size, after in pairwise(sizes)) and 0 not in sizes
+    for level in standing.levels:
+        for side in (0, 1):
+            check_groups(level, side)
+
+
+def check_groups(level: Level, side: int) -> None:
+    """For rows of a side the ranges of the other: those of a group have a point in common."""
+    lo, hi, group = level.lo[1 - side], level.hi[1 - side], level.group[side]
+    assert sorted(set(group.tolist())) == list(range(level.groups(side)))
+    for g in range(level.groups(side)):
+        assert lo[group == g].max() <= hi[group == g].min()
+
+
+@pytest.mark.parametrize("name", JOINTS)
+@settings(max_examples=60)
+@given(steps=STEPS, seed=st.integers(0, 99))
+def test_every_live_range_is_in_one_level(name: str, steps: list[tuple[int, float, int]], seed: int) -> None:
+    joint, chance = JOINTS[name], Random(seed)
+    standing, live, next_id = Standing(joint), dict[int, tuple[Box, ...]](), 1
+    inserted = dropped = 0
+    built: list[int] = []
+    build = Level.build
+
+    def counted(*args: object) -> Level:
+        built.append(args[1].size)  # type: ignore[attr-defined]
+        return build(*args)  # type: ignore[arg-type]
+
+    with patch.object(Level, "build", counted):
+        for come, share, many in steps:
+            gone = [i for i in live if chance.random() < share**3]
+            dropped += sum(len(live.pop(i)) for i in gone)
+            new = {next_id + i: boxes(joint, chance.choices(ENDS, k=many)) for i in range(come)}
+            inserted += many * come
+            next_id += come
+            live |= new
+            standing.update(new, gone)
+            before = list(standing.levels)
+            standing.update({}, [])
+            assert standing.levels == before
+            check(standing, live)
+    assert sum(built) <= inserted * (1 + math.log(max(2, inserted), 1 + 1 / RATIO)) + 7 * dropped
+
+
+def test_a_level_is_what_it_was_when_it_is_read_again() -> None:
+    standing = Standing(JOINTS["double"])
+    open_ended = (1.0, 2.0, 1.0, 2.0), (5.0, math.inf, 5.0, math.inf)
+    standing.update({3: ((-math.inf, 0.5, -math.inf, 0.5),), 4: open_ended}, [])
+    (level,) = standing.levels
+    again = Level.unpack(level.pack())
+    assert ranges(again) == ranges(level) and again.pack() == level.pack()
+    for side in (0, 1):
+        assert np.array_equal(again.group[side], level.group[side]) and again.group[side].dtype == np.int32
+
+
+@pytest.mark.parametrize("kind", [BIGINT, DOUBLE])
+def test_ends_of_a_band_are_of_its_type(kind: Type) -> None:
+    standing = Standing(JOINTS[kind.name])
+    standing.update({1: ((1, 2, 1, 2),)}, [])
+    assert standing.levels[0].lo[0].dtype == (np.float64 if kind == DOUBLE else np.int64)

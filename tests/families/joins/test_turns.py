@@ -1,0 +1,199 @@
+"""Turns of relations that are joined, one case after the other; `test_joined_rounds.py` draws them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.families.joins.expand import JoinLog, JoinReader
+from headrace.runtime.ledger import Ledger
+from headrace.values import Relation
+from tests.families.joins.asked import T0, Row, rank
+from tests.families.joins.played import Played, stream, table
+
+Play = Callable[..., Played]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    made: list[Played] = []
+
+    def begin(*relations: Relation) -> Played:
+        made.append(Played(tmp_path / str(len(made)), relations))
+        return made[-1]
+
+    yield begin
+    for played in made:
+        played.home.release()
+
+
+def row(**values: Any) -> Row:
+    return {"k": "x", "n": 0, "a": 0, "b": 0.0, "d": None, "ts": T0, "u": 0, "gone": False, **values}
+
+
+def test_levels_of_a_round_that_failed_are_written_again(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    for name in "rs":
+        played.replan(name)
+    played.round("s", [[row(b=2.0)]])
+    played.abandon("r", [[row()]])
+    played.replan("r")
+    done = played.round("r", [[row()]])
+    assert done is not None and done.join.written
+
+
+def test_a_level_that_is_committed_is_not_written_again(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    played.round("r", [[row()]])
+    (level,) = (played.home.root / "streams/r/levels").glob("*.npz")
+    before = level.stat()
+    played.open()
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert (level.stat().st_mtime_ns, level.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+def test_a_side_without_rows_yet_has_no_answers(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert played.log(asked).read_all().num_rows == 0
+
+
+def test_an_odd_row_is_told_once(play: Play) -> None:
+    """Whichever joints it is odd for, and not again when it goes."""
+    played = play(table("r", ("k",)), stream("s"))
+    played.add("own", "SELECT x.u AS u FROM r AS x JOIN r AS y ON y.b - x.b > 1")
+    played.add("other", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan("r")
+    came = played.round("r", [[row(b=math.nan), row(k="y")]])
+    went = played.round("r", [[row(b=1.0), row(k="y", b=2.0)]])
+    assert came is not None and went is not None
+    assert (came.join.odd, went.join.odd) == (1, 0)
+
+
+SOME = [("1", ""), ("y.u", ""), ("x.u", "WHERE x.u > 0"), ("1", "WHERE y.u > 0")]
+
+
+@pytest.mark.parametrize(("select", "where"), SOME)
+def test_a_query_need_not_read_both_sides(play: Play, select: str, where: str) -> None:
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", f"SELECT {select} AS c FROM r AS x CROSS JOIN s AS y {where}")
+    for name in "rs":
+        played.replan(name)
+        played.round(name, [[row(u=1)], [row(u=1)]])
+    assert played.log(asked).read_all().to_pylist() == [{"c": 1}] * 4
+
+
+def test_what_is_asked_besides_is_asked_of_any_whole_number(play: Play) -> None:
+    """Of what rows do not meet by, nothing is too large."""
+    played = play(stream("r"), stream("s"))
+    above = played.add("above", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n > x.n")
+    near = played.add("near", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n - x.n BETWEEN -2 AND 2")
+    for name, values in (("r", [2**63 - 1, -(2**63), 5]), ("s", [2**63 - 2])):
+        played.replan(name)
+        played.round(name, [[row(n=n, u=u) for u, n in enumerate(values)]])
+    assert played.log(above).read_all().to_pylist() == [{"u": 1}, {"u": 2}]
+    assert played.log(near).read_all().to_pylist() == [{"u": 0}]
+
+
+@pytest.mark.parametrize(("where", "theirs"), [
+    ("y.b > x.b", lambda x, y: rank(y) > rank(x)), ("y.b <= x.b", lambda x, y: rank(y) <= rank(x)),
+    ("y.b - x.b > 2", lambda x, y: rank(y - x) > rank(2.0)), ("x.b - y.b > 2", lambda x, y: rank(x - y) > rank(2.0)),
+    ("x.b - y.b <= 2", lambda x, y: rank(x - y) <= rank(2.0)),
+    ("abs(x.b - y.b) > 2", lambda x, y: rank(abs(x - y)) > rank(2.0)),
+])  # fmt: skip
+def test_what_is_asked_besides_is_asked_of_any_double(
+    play: Play, where: str, theirs: Callable[[float, float], bool]
+) -> None:
+    """NaN is above all, the difference of two infinities is NaN, and so is its negative."""
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", f"SELECT x.b AS x, y.b AS y FROM r AS x JOIN s AS y ON x.k = y.k AND {where}")
+    values = [math.nan, math.inf, -math.inf, 0.0, 5.0, -1e308, 1e308]
+    for name in "rs":
+        played.replan(name)
+        played.round(name, [[row(b=b) for b in values]])
+    found = {(rank(pair["x"]), rank(pair["y"])) for pair in played.log(asked).read_all().to_pylist()}
+    assert found == {(rank(x), rank(y)) for x in values for y in values if theirs(x, y)}
+
+
+def net(log: JoinLog) -> Counter[int]:
+    found: Counter[int] = Counter()
+    for answer in log.read_all().to_pylist():
+        found[answer["u"]] += answer.get("change", 1)
+        assert found[answer["u"]] >= 0
+    return +found
+
+
+def test_only_what_was_answered_is_taken_back(play: Play) -> None:
+    played = play(stream("r"), table("s", ("k",)))
+    played.add("first", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k")
+    for name in "rs":
+        played.replan(name)
+    played.round("s", [[row(u=1), row(u=2, k="y")]])
+    played.round("r", [[row(), row(k="y")]])
+    later = played.add("later", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k WHERE y.u > 0")
+    for name in "rs":
+        played.replan(name)
+    played.round("r", [[row()]])
+    assert net(played.log(later)) == {1: 1}
+    played.round("s", [[row(u=3), row(u=4, k="y", gone=True)]])
+    assert net(played.log(later)) == {3: 2}
+
+
+def test_a_round_begun_before_a_query_came_counts_once_another_knows_of_it(play: Play) -> None:
+    played = play(stream("r"), table("s", ("k",)))
+    played.add("first", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k")
+    for name in "rs":
+        played.replan(name)
+    played.round("s", [[row(u=1)]])
+    later = played.add("later", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k WHERE y.u > 0")
+    played.replan("r")
+    played.round("r", [[row()]])
+    assert net(played.log(later)) == {1: 1}
+    played.round("s", [[row(u=2)]])  # has not heard of it
+    assert net(played.log(later)) == {2: 1}
+
+
+def test_rows_that_would_have_gone_with_a_failed_round_are_there(play: Play) -> None:
+    """A worker that has seen them go is asked by another relation before the round is done again."""
+    played = play(table("r", ("k",)), stream("s"))
+    played.add("own", "SELECT x.u AS u FROM r AS x JOIN r AS y ON y.b - x.b > 1")
+    played.add("other", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    for name in "rs":
+        played.replan(name)
+    played.round("r", [[row(b=0.0)]])
+    played.abandon("r", [[row(b=5.0)]])
+    done = played.round("s", [[row(b=2.0)]])
+    assert done is not None and len(done.join.written) == 1
+
+
+def test_a_turn_is_read_with_all_before_it(play: Play) -> None:
+    """Both relations commit while a reader has looked at one of them."""
+    played = play(stream("r"), stream("s"))
+    asked = played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k")
+    for name in "rs":
+        played.replan(name)
+    played.round("s", [[row(k="y")]])
+    looks = count()
+
+    class Meanwhile(Ledger):
+        def refresh(self) -> None:
+            for name in "rs" if next(looks) == 1 else "":  # it was opened before
+                played.round(name, [[row(u=7)]])
+            super().refresh()
+
+    reader = JoinReader(played.home.root, played.catalog.relation, lambda name: (
+        Ledger if name == "r" else Meanwhile)(played.home.disk, played.home.stream_folder(name)))  # fmt: skip
+    log = played.log(asked, reader)
+    assert (log.rounds(), log.read_all().to_pylist()) == ([1, 2, 3], [{"u": 7}])
