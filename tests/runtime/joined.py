@@ -47,6 +47,9 @@ QUERIES = {
     "band": "SELECT r.v AS rv, t.v AS tv FROM r JOIN t ON t.v - r.v BETWEEN -3 AND 4",
     "select": "SELECT r.v AS rv, t.v AS tv FROM r JOIN t ON r.k = t.k WHERE r.v > 2 AND t.v < 17",
     "self": "SELECT x.v AS xv, y.v AS yv FROM t x JOIN t y ON x.k = y.k",
+    "timed": "SELECT x.v AS xv, y.v AS yv FROM r x JOIN r y ON x.k = y.k AND y.ts BETWEEN x.ts - INTERVAL '2' SECONDS "
+             "AND x.ts",
+    "any": "SELECT x.v AS xv, y.v AS yv FROM r x JOIN r y ON x.k = y.k",
     "wide": "SELECT r.k AS rk, t.k AS tk FROM r JOIN t ON abs(t.v - r.v) <= 12",
 }
 STEPS = (
@@ -161,13 +164,13 @@ class JoinScenario:
     files are read all that is remembered is forgotten, as by another process."""
 
     def __init__(self, disk: Disk, source: Path, acked: Callable[[Promise], None] = lambda promise: None,
-                 restarts: bool = False) -> None:
+                 restarts: bool = False, manifests_kept: int = 100) -> None:
         self._disk = disk
         self._source = source
         self._sources = {name: source / name for name in NAMES}
         self._acked = acked
         self._restarts = restarts
-        self._config = Config()
+        self._config = Config.of(manifests_kept=manifests_kept)
         self.home = Home(disk.root, disk)
         self.catalog = Catalog(disk, self._config)
         self.pipelines: dict[str, Pipeline] = {}
@@ -244,7 +247,7 @@ class JoinScenario:
 @cache
 def relations_of(source: Path) -> dict[str, Relation]:
     options = "?recursiveFileLookup=true"  # rounds take the rows as given
-    stream = Relation("r", f"parquet:{source / 'r'}{options}", FIELDS, "ts", 3_600_000_000)
+    stream = Relation("r", f"parquet:{source / 'r'}{options}", FIELDS, "ts")
     table = Relation("t", f"parquet:{source / 't'}{options}", FIELDS, key=("k",), deleted="gone")
     return {"r": stream, "t": table}
 

@@ -39,10 +39,11 @@ BANDS = {f"band{n}": f"SELECT r.v AS rv, t.v AS tv FROM r JOIN t ON t.v - r.v BE
 
 
 @contextmanager
-def scenario(folder: Path) -> Iterator[JoinScenario]:
+def scenario(folder: Path, manifests_kept: int = 100) -> Iterator[JoinScenario]:
     for name in NAMES:
         (folder / "src" / name).mkdir(parents=True, exist_ok=True)
-    with JoinScenario(QuickDisk(folder / "race"), folder / "src").held() as held:
+    disk = QuickDisk(folder / "race")
+    with JoinScenario(disk, folder / "src", manifests_kept=manifests_kept).held() as held:
         yield held
 
 
@@ -63,7 +64,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 FAILURES = {
     "a worker": "headrace.families.joins.job.take_batch",
     "a worker, looking up": "headrace.families.joins.job.look_all",
-    "the driver, answering": "headrace.families.joins.job.JoinsWork._write",
+    "the driver, answering": "headrace.families.joins.turns.Turns._write",
     "the commit": "headrace.runtime.ledger.Ledger.commit",
 }
 
@@ -225,6 +226,27 @@ def test_a_watcher_misses_nothing_that_comes_while_it_looks(tmp_path: Path, whol
             for _ in range(4):
                 seen += watched(reader, select, seen[-1][0] if seen else None)
     assert seen == whole["select"]
+
+
+@pytest.mark.parametrize("later", [(), ("any",)], ids=["alone", "with one that needs all"])
+def test_answers_are_whole_as_long_as_they_are_kept(tmp_path: Path, later: tuple[str, ...]) -> None:
+    """Old rows are let go: what was answered with them goes too, it does not become less."""
+    disk = QuickDisk(tmp_path / "race")
+    seen: dict[str, dict[int, dict[str, object]]] = {name: {} for name in ("timed", *later)}
+    oldest = 0
+    with scenario(tmp_path, manifests_kept=2) as held, patch.object(held.joints, "forget"):  # it runs on
+        held.do(Step(add=("timed",)))
+        for files in range(1, 9):
+            if files == 6 and later:
+                held.do(Step(add=later))
+            held.do(Step(files=files))
+            for name, answers in seen_by_watcher(disk).items():
+                found = dict(answers)
+                oldest, newest = min(found) >> 32, max(found) >> 32
+                seen[name] = found | seen[name]
+                assert found == {seq: row for seq, row in seen[name].items() if seq >> 32 >= oldest}
+                assert newest - oldest >= min(len({seq >> 32 for seq in seen[name]}), 2) - 1
+    assert later or oldest > 1
 
 
 # -- damage ---------------------------------------------------------------------------------------------------

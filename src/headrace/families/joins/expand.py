@@ -93,9 +93,19 @@ class JoinLog:
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
         turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds if done.tick <= until]
         self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
+        first = max(self._since, self._shortened(0) + 1, self._shortened(1) + 1)
         for side, done in turns:
-            if done.tick >= self._since and (registered.until is None or done.version < registered.until):
+            if done.tick >= first and (registered.until is None or done.version < registered.until):
                 self._turns.setdefault(done.tick, []).append((side, done))
+
+    def _shortened(self, side: int) -> int:
+        """The newest turn of a side that has joined rows which are not kept any more: its answers are gone, and so are
+        all before it, for there are no gaps."""
+        other = self._sides[1 - side]
+        for done in reversed(self._sides[side].rounds):
+            if other.relation in done.since and not other.has_since(done.since[other.relation]):
+                return done.tick
+        return -1
 
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""
@@ -137,6 +147,7 @@ class JoinLog:
         at = history.ticks(mine)
         there = other.are_there(rows, at, side)
         there &= np.maximum(history.came(mine), other.ticks(rows)) >= self._since
+        there &= other.ticks(rows) >= self._found_since(side, rounds, at)
         mine, rows, own, at = mine[there], rows[there], own[there], at[there]
         left, right = (mine, rows) if side == 0 else (rows, mine)
         return left, right, sign[own], at * 2 + side
@@ -148,6 +159,15 @@ class JoinLog:
                 choices=(f"join_pairs_max = {self._pairs_max:,}",), code="PAIRS",
                 hint="watch() reads turn by turn; or a narrower range, or raise the limit",
             )
+
+    def _found_since(self, side: int, rounds: Sequence[JoinRound], at: Ints) -> Ints:
+        """By turn: when the oldest rows came that its events found.  Older ones may be kept, for others."""
+        other = self._sides[1 - side].relation
+        ticks = np.array([done.tick for done in rounds], np.int64)
+        first = np.array([done.since.get(other, done.tick) for done in rounds], np.int64)
+        order = np.argsort(ticks)
+        found: Ints = first[order][np.searchsorted(ticks[order], at)] if ticks.size else at
+        return found
 
     def _events(self, side: int, rounds: Sequence[JoinRound]) -> tuple[Ints, Numbers, Numbers, Ints]:
         """Rows of rounds that are events of the joint, in order of what they meet by."""

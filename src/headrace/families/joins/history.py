@@ -64,6 +64,10 @@ class History:
         """The newest turn."""
         return self.rounds[-1].tick if self.rounds else 0
 
+    def has_since(self, tick: int) -> bool:
+        """Whether the rows that came in a turn, or later, are still kept."""
+        return bool(self.rounds) and self.rounds[0].tick <= tick
+
     def check_after(self, other: History, until: int) -> None:
         """Has nothing of another relation been lost that rounds `until` a turn have looked at?"""
         self._rounds.check_after({other.relation: other._rounds}, until)

@@ -7,6 +7,7 @@ its turn.  So a pair of rows is answered by the later of them, and every reader 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -30,7 +31,7 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class JoinRound:
     """`version` of the catalog it was answered with; `rates` of methods by level, as they are known now; `after`: the
-    newest rounds of the relations it looked at."""
+    newest rounds of the relations it looked at; `since`: the turns in which the oldest rows came that it found."""
 
     tick: int
     round_id: int
@@ -41,6 +42,7 @@ class JoinRound:
     odd: int = 0
     rates: Mapping[str, Rates] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
+    since: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def growth(self) -> int:
@@ -56,7 +58,7 @@ class JoinRound:
         seen = tuple(Seen(s["kind"], s["side"], tuple(s["levels"])) for s in found["seen"])
         written = tuple(Written(**w) for w in found["written"])
         return JoinRound(found["tick"], found["round_id"], version, files, seen, written, found["odd"], found["rates"],
-                         found["after"])  # fmt: skip
+                         found["after"], found["since"])  # fmt: skip
 
 
 def round_folder(folder: str, round_id: int) -> str:
@@ -93,6 +95,20 @@ class JoinRounds:
         for name, round_id in newest.after.items() if newest is not None else ():
             if name in others and others[name].newest_id < round_id:
                 raise others[name]._ledger.missing(round_id)
+
+    def first_since(self, tick: int) -> int | None:
+        """The first round of a turn or later."""
+        at = bisect_left(self.rounds, tick, key=lambda done: done.tick)
+        return self.rounds[at].round_id if at < len(self.rounds) else None
+
+    def found_by(self, kept: int, relation: str) -> int | None:
+        """The turn in which the oldest rows of a relation came that the newest so many rounds have found."""
+        at = bisect_left(self.rounds, self.newest_id + 1 - kept, key=lambda done: done.round_id)
+        return self.rounds[at].since.get(relation) if at < len(self.rounds) else None
+
+    def tick_of(self, round_id: int) -> int:
+        """The turn of one of the rounds."""
+        return self.rounds[bisect_left(self.rounds, round_id, key=lambda done: done.round_id)].tick
 
     @property
     def newest_id(self) -> int:

@@ -209,6 +209,17 @@ class Joints:
         """Their newest rounds."""
         return {name: self._rows[name].rounds.newest_id for name in relations}
 
+    def oldest(self, looks: Iterable[Look]) -> dict[str, int]:
+        """By relation: the turn in which the oldest rows came that are looked at."""
+        rounds = {look.other: min(file.round_id for file in look.files) for look in looks if look.files}
+        return {name: self._rows[name].rounds.tick_of(round_id) for name, round_id in rounds.items()}
+
+    def needed(self, relation: str, kept: int) -> list[int]:
+        """The oldest rounds of a relation that answers of the newest so many rounds, of any relation, are made of."""
+        ticks = [rows.rounds.found_by(kept, relation) for rows in list(self._rows.values())]
+        rounds = [self._rows[relation].rounds.first_since(tick) for tick in ticks if tick is not None]
+        return [round_id for round_id in rounds if round_id is not None]
+
     def _levels_of(self, relation: str) -> dict[Joint, list[Level]]:
         with self._planning:
             return {joint: list(standing.levels) for joint, standing in self._standing.items()

@@ -101,8 +101,7 @@ class Turns:
             outcome.files += self._write(turn, round)
         rounds = self._joints.rows(self._name).rounds.rounds
         first = rounds[0].round_id if rounds else round.id
-        outcome.keep[FOLDER] = first if self._needs_all() else max(
-            first, min(self._oldest(round), round.id + 1 - self._place.config.manifests_kept))
+        outcome.keep[FOLDER] = first if self._needs_all() else max(first, self._oldest(round))
         return outcome
 
     def _load(self, turn: Turn, round: Round) -> Load:
@@ -116,7 +115,10 @@ class Turns:
         return self._place.relation.is_table
 
     def _oldest(self, round: Round) -> int:
-        return min((f.round_id for f in self._joints.rows(self._name).files), default=round.id)
+        """What may still be joined, and what the answers that are kept are made of."""
+        kept = self._place.config.manifests_kept
+        rounds = [file.round_id for file in self._joints.rows(self._name).files]
+        return min([round.id + 1 - kept, *rounds, *self._joints.needed(self._name, kept)])
 
     def _write(self, turn: Turn, round: Round) -> list[FileMark]:
         disk, looks, files = self._place.disk, turn.looks, turn.files
@@ -126,7 +128,8 @@ class Turns:
         rates = self._joints.rates([path for look in looks for path in look.levels])
         odd = sum(r.odd for r in turn.reports)
         after = self._joints.newest({look.other for look in looks} - {self._name, NOBODY})
-        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after)
+        since = self._joints.oldest(looks)
+        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after, since)
         marks = [FileMark(f.path, f.size, f.crc) for f in files]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]
         for mark in marks:
