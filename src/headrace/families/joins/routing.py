@@ -30,7 +30,7 @@ from headrace.families.joins.select_index import Events, Rows
 from headrace.families.joins.select_methods import METHODS, Found, Met, Methods, Shape
 
 BATCH, FEW = 512, 8  # events that are timed together, and which part of them once more
-BUDGET_S = 0.005  # a method gets as many of them as take about this long
+BUDGET_S, GROUPS_BUDGET_S = 0.02, 0.3  # a method gets as many as take so long; groups are dear for few events
 REPEATS = 2
 SAVED_MIN = 0.1  # of the time, by telling events apart
 ASKED, ASKED_MIN = 16, 64  # one in so many events tells whether it is worth it to ask all, if those are enough
@@ -177,10 +177,11 @@ def _line(method: str, methods: Methods, row_c: Numbers, batches: Sequence[Met])
 
 def _timed(method: str, methods: Methods, row_c: Numbers, met: Met) -> Iterator[Floats]:
     """What a call and its events are by a second, of as many events as the budget is for, and of a few of those."""
+    budget_s = GROUPS_BUDGET_S if method == "groups" else BUDGET_S
     some = met.take(np.arange(min(1, met.first.size)))
     methods.run(method, row_c, some)  # compiled, if it was not
-    while (took := _seconds(method, methods, row_c, some)) < BUDGET_S / 2 and some.first.size < met.first.size:
-        some = _spread(met, max(4 * some.first.size, int(some.first.size * BUDGET_S / took / 2)))
+    while (took := _seconds(method, methods, row_c, some)) < budget_s / 2 and some.first.size < met.first.size:
+        some = _spread(met, max(4 * some.first.size, int(some.first.size * budget_s / took / 2)))
     yield _point(method, some, took)
     if some.first.size >= FEW:
         few = _spread(some, some.first.size // FEW)
