@@ -1,7 +1,7 @@
 """Joins of one engine: what the pipelines of relations that are joined have in common.
 
 A round of one relation looks at the rows the others have committed, so only one such round is under way at a time:
-`turn` is the lock, held from that look to the commit.
+`turn` is the lock, held from that look to the commit.  Another relation may be planned meanwhile.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Joints:
     def __init__(self, disk: Disk, config: Config, relation_of: Callable[[str], Relation],
                  ledger_of: Callable[[str], Ledger]) -> None:  # fmt: skip
         self.turn = threading.Lock()
+        self._mutex = threading.RLock()
         self._disk = disk
         self._config = config
         self._relation_of = relation_of
@@ -66,20 +67,21 @@ class Joints:
 
     def replan(self, relation: str, queries: Sequence[Registered]) -> None:
         """These are the joins of a relation from its next round on."""
-        self._queries[relation] = {r.id: self._share(r) for r in queries}
-        known = {i: s for own in self._queries.values() for i, s in own.items()}
-        by_joint: dict[Joint, dict[int, Share]] = {joint: {} for joint in self._standing}
-        for i, own in known.items():
-            by_joint.setdefault(own.joint, {})[i] = own
-        for joint, own_shares in by_joint.items():
-            standing = self._standing.setdefault(joint, Standing(joint))
-            standing.update({i: s.boxes for i, s in own_shares.items()})
-            if not own_shares:
-                del self._standing[joint]
-        self._shares = known
-        self._bounds = {(own.joint.relations, own.bound) for own in known.values()}
-        for rows in self._rows.values():  # what was past for the queries before may not be for these
-            rows.files = [file for done in rows.rounds.rounds for file in done.files]
+        with self._mutex:
+            self._queries[relation] = {r.id: self._share(r) for r in queries}
+            known = {i: s for own in self._queries.values() for i, s in own.items()}
+            by_joint: dict[Joint, dict[int, Share]] = {joint: {} for joint in self._standing}
+            for i, own in known.items():
+                by_joint.setdefault(own.joint, {})[i] = own
+            for joint, own_shares in by_joint.items():
+                standing = self._standing.setdefault(joint, Standing(joint))
+                standing.update({i: s.boxes for i, s in own_shares.items()})
+                if not own_shares:
+                    del self._standing[joint]
+            self._shares = known
+            self._bounds = {(own.joint.relations, own.bound) for own in known.values()}
+            for rows in self._rows.values():  # what was past for the queries before may not be for these
+                rows.files = [file for done in rows.rounds.rounds for file in done.files]
 
     def _share(self, registered: Registered) -> Share:
         known = self._shares.get(registered.id)
@@ -96,15 +98,17 @@ class Joints:
 
     def rows(self, relation: str) -> Rows:
         """What is committed of a relation's rows, without those no query needs any more."""
-        rows = self._entry(relation)
-        for done in rows.rounds.refresh():
-            rows.files += done.files
-            self.tick = max(self.tick, done.tick)
-            self._rates.update(done.rates)
-        first = rows.rounds.rounds[0].round_id if rows.rounds.rounds else None
-        horizon = self._horizon_us(relation)
-        rows.files = [f for f in rows.files if first is not None and f.round_id >= first and not _is_past(f, horizon)]
-        return rows
+        with self._mutex:
+            rows = self._entry(relation)
+            for done in rows.rounds.refresh():
+                rows.files += done.files
+                self.tick = max(self.tick, done.tick)
+                self._rates.update(done.rates)
+            first = rows.rounds.rounds[0].round_id if rows.rounds.rounds else None
+            horizon = self._horizon_us(relation)
+            kept = [f for f in rows.files if first is not None and f.round_id >= first]
+            rows.files = [f for f in kept if not _is_past(f, horizon)]
+            return rows
 
     def _entry(self, relation: str) -> Rows:
         if relation not in self._rows:
@@ -136,30 +140,32 @@ class Joints:
 
     def forget(self, relation: str, folder: str) -> None:
         """Read the relation's rows anew from what is committed, and write its levels anew."""
-        self._rows.pop(relation, None)
-        self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
+        with self._mutex:
+            self._rows.pop(relation, None)
+            self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
 
     # -- a round ------------------------------------------------------------------------------------
 
     def looks(self, relation: str, folder: str) -> tuple[list[Look], list[FileMark]]:
         """How rows of a relation are looked up, and the files of levels that are needed for it."""
-        found: list[Look] = []
-        held: list[FileMark] = []
-        for joint, standing in self._standing.items():
-            if relation not in joint.relations or not standing.levels:
-                continue
-            marks = [self._level(folder, level) for level in standing.levels]
-            held += marks
-            paths = tuple(mark.path for mark in marks)
-            rates = tuple(self._rates.get(path) for path in paths)
-            for side in (0, 1):
-                if joint.relations[side] == relation:
-                    files = tuple(self.rows(joint.relations[1 - side]).files)
-                    found.append(Look(len(found), joint, side, files, paths, rates))
-        kept = {mark.path for mark in held}
-        self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
-        self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
-        return found, held
+        with self._mutex:
+            found: list[Look] = []
+            held: list[FileMark] = []
+            for joint, standing in self._standing.items():
+                if relation not in joint.relations or not standing.levels:
+                    continue
+                marks = [self._level(folder, level) for level in standing.levels]
+                held += marks
+                paths = tuple(mark.path for mark in marks)
+                rates = tuple(self._rates.get(path) for path in paths)
+                for side in (0, 1):
+                    if joint.relations[side] == relation:
+                        files = tuple(self.rows(joint.relations[1 - side]).files)
+                        found.append(Look(len(found), joint, side, files, paths, rates))
+            kept = {mark.path for mark in held}
+            self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
+            self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
+            return found, held
 
     def _level(self, folder: str, level: Level) -> FileMark:
         key = folder, level
