@@ -1,11 +1,11 @@
-"""What pipelines have in common may be planned by one while another has its turn."""
+"""What the pipelines of relations that are joined have in common."""
 
 from __future__ import annotations
 
 import threading
 from pathlib import Path
 
-from tests.families.joins.played import Played, stream
+from tests.families.joins.played import FORCED, Played, stream
 
 
 def test_one_relation_is_planned_while_another_looks(tmp_path: Path) -> None:
@@ -36,3 +36,15 @@ def test_one_relation_is_planned_while_another_looks(tmp_path: Path) -> None:
         thread.join()
     played.home.release()
     assert not errors and seen <= {0, 60}
+
+
+def test_rates_of_a_relation_are_not_those_of_another_whose_name_begins_like_it(tmp_path: Path) -> None:
+    played = Played(tmp_path / "home", [stream("r"), stream("r2")])
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN r2 AS y ON x.n = y.n")
+    for name in ("r", "r2"):
+        played.replan(name)
+    (look,), _ = played.joints.looks("r2", "streams/r2")
+    played.joints.note({look.levels[0]: FORCED["groups"]})
+    played.joints.looks("r", "streams/r")
+    assert played.joints.rates(look.levels) == {look.levels[0]: FORCED["groups"]}
+    played.home.release()

@@ -164,7 +164,8 @@ class Joints:
                         found.append(Look(len(found), joint, side, files, paths, rates))
             kept = {mark.path for mark in held}
             self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
-            self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
+            own = f"{folder}/"
+            self._rates = {path: r for path, r in self._rates.items() if not path.startswith(own) or path in kept}
             return found, held
 
     def _level(self, folder: str, level: Level) -> FileMark:
