@@ -237,3 +237,19 @@ def test_rows_that_were_past_are_there_for_a_query_that_needs_them(play: Play, l
     done = played.round("s", [[row(ts=T0 + timedelta(seconds=62))]])
     assert done is not None and done.join.written and len(done.turn.looks[0].files) == 1
     assert played.log(ever).read_all().to_pylist() == [{"u": 7}]
+
+
+def test_rows_are_past_when_they_are_for_every_query(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    for name, seconds in (("near", 5), ("far", 60)):
+        apart = f"y.ts BETWEEN x.ts AND x.ts + INTERVAL '{seconds}' SECONDS"
+        played.add(name, f"SELECT x.u AS u FROM r AS x JOIN s AS y ON x.n = y.n AND {apart}")
+    for name in "rs":
+        played.replan(name)
+    played.round("r", [[row()]])
+    files = []
+    for seconds in (30, 31, 90, 91):
+        done = played.round("s", [[row(ts=T0 + timedelta(seconds=seconds))]])
+        assert done is not None
+        files.append(len(done.turn.looks[0].files))
+    assert files == [1, 1, 1, 0]  # rows may be 10 seconds late

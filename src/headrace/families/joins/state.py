@@ -90,9 +90,8 @@ class Joints:
         asked = {r.id for r in queries}
         gone = self._asked.get(relation, set()) - asked
         new = {r.id: self._share(r) for r in queries if r.id not in self._shares}
-        for own in self._asked.values():
-            own.difference_update(gone)
-        self._asked[relation] = asked
+        # another relation has its turn meanwhile: what it looks through is replaced, not changed
+        self._asked = {**{name: own - gone for name, own in self._asked.items()}, relation: asked}
         touched: dict[Joint, tuple[dict[int, Share], list[int]]] = {}
         for i, own_share in new.items():
             touched.setdefault(own_share.joint, ({}, []))[0][i] = own_share
@@ -100,9 +99,8 @@ class Joints:
             touched.setdefault(self._shares[i].joint, ({}, []))[1].append(i)
         for joint, (comes, goes) in touched.items():
             self._update(joint, comes, goes)
-        self._shares.update(new)
-        for i in gone:
-            del self._shares[i]
+        known = self._shares | new
+        self._shares = {i: own for i, own in known.items() if i not in gone} if gone else known
 
     def _update(self, joint: Joint, comes: Mapping[int, Share], goes: Sequence[int]) -> None:
         standing = self._standing.setdefault(joint, Standing(joint))
@@ -110,7 +108,7 @@ class Joints:
         if not len(standing):
             del self._standing[joint]
         for relation in set(joint.relations):
-            needs = self._needs.setdefault(relation, Counter())
+            needs = Counter(self._needs.get(relation, {}))
             needs.update(need for own in comes.values() for need in _needs(own, relation))
             needs.subtract(need for i in goes for need in _needs(self._shares[i], relation))
             self._needs[relation] = +needs
@@ -165,7 +163,9 @@ class Joints:
 
     def unbounded(self, relation: str) -> list[int]:
         """Queries for which all rows of a relation are kept; all that join it, if there are none."""
-        joins = {i: found for i in self._asked.get(relation, ()) if (found := _needs(self._shares[i], relation))}
+        shares = self._shares
+        asked = [i for i in self._asked.get(relation, ()) if i in shares]
+        joins = {i: found for i in asked if (found := _needs(shares[i], relation))}
         unbounded = [i for i, found in joins.items() if any(horizon_us(n.bound, n.side, 0) is None for n in found)]
         return unbounded or list(joins)
 
@@ -197,7 +197,7 @@ class Joints:
         self._check({relation, *(look.other for look in found if look.joint.kind != FILTER)})
         kept = {mark.path for mark in held}
         self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
-        self._rates = {path: r for path, r in self._rates.items() if not path.startswith(folder) or path in kept}
+        self._rates = {path: r for path, r in self._rates.items() if not path.startswith(f"{folder}/") or path in kept}
         return found, held
 
     def _check(self, relations: Iterable[str]) -> None:

@@ -1,0 +1,50 @@
+"""What the pipelines of relations that are joined have in common."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from tests.families.joins.played import FORCED, Played, stream
+
+
+def test_one_relation_is_planned_while_another_looks(tmp_path: Path) -> None:
+    played = Played(tmp_path / "home", [stream("r"), stream("s")])
+    asked = [
+        played.add(f"q{i}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON x.n = y.n AND x.b + {i} > 2")
+        for i in range(60)
+    ]
+    stop, seen, errors = threading.Event(), set[int](), list[Exception]()
+
+    def plan() -> None:
+        for _ in range(15):
+            played.joints.replan("r", asked)
+            played.joints.replan("r", [])
+        stop.set()
+
+    def look() -> None:
+        while not stop.is_set():
+            try:
+                seen.add(len(played.joints.looks("s", "streams/s", ())[0]))
+            except Exception as error:  # noqa: BLE001
+                errors.append(error)
+
+    threads = [threading.Thread(target=run) for run in (plan, look)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    played.home.release()
+    assert not errors and seen <= {0, 60}
+
+
+def test_rates_of_a_relation_are_not_those_of_another_whose_name_begins_like_it(tmp_path: Path) -> None:
+    played = Played(tmp_path / "home", [stream("r"), stream("r2")])
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN r2 AS y ON x.n = y.n")
+    for name in ("r", "r2"):
+        played.replan(name)
+    (look,), _ = played.joints.looks("r2", "streams/r2", ())
+    played.joints.note({look.levels[0]: FORCED["groups"]})
+    played.joints.looks("r", "streams/r", ())
+    assert played.joints.rates(look.levels) == {look.levels[0]: FORCED["groups"]}
+    played.home.release()
