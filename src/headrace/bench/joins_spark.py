@@ -128,17 +128,19 @@ class Race:
         self.engine, self._folder, self._files = engine, folder, 0
         for name in ("r", "s"):
             (folder / name).mkdir()
-            source = f"parquet:{folder / name}?maxFilesPerTrigger=1"
+            source = f"parquet:{folder / name}?maxFilesPerTrigger={CORES}"
             engine.create_stream(name, source, schema=SCHEMA, time="ts", late="1 day")
         engine.add_many(workload.queries)
         write_file(folder / "s", 0, workload.rows)
         engine.run()
 
     def feed(self, events: Sequence[pa.Table]) -> list[RoundStats]:
-        """A round for each table; the rounds."""
+        """A round for each table, as a file for each core; the rounds."""
         for table in events:
-            write_file(self._folder / "r", self._files, table)
-            self._files += 1
+            size = -(-table.num_rows // CORES)
+            for start in range(0, table.num_rows, size):
+                write_file(self._folder / "r", self._files, table.slice(start, size))
+                self._files += 1
         self.engine.run()
         rounds = self.engine.statistics("r")[-len(events) :]
         assert sorted(r.rows for r in rounds) == sorted(table.num_rows for table in events)

@@ -24,6 +24,7 @@ from headrace.runtime.statistics import Stopwatch
 from headrace.runtime.tables import latest_rows
 
 BATCHES_MAX = 1 << 16  # of a task
+ONE_TASK_ROWS_MAX = 50_000  # of a stream: more are looked up on all cores, however few bytes they are
 REPORT = "report STRING"
 
 
@@ -71,7 +72,7 @@ class JoinsWork:
                 self._joints.turn.acquire()
                 self._has_turn = True
         with watch.stage("joins"):
-            turn = self._turns.take(SparkTasks(batch), round)
+            turn = self._turns.take(SparkTasks(batch, round.census.rows), round)
         return Reading(lambda round, watch: self._answer(turn, round, watch), faults=self._turns.over_limit(turn))
 
     def _answer(self, turn: Turn, round: Round, watch: Stopwatch) -> Outcome:
@@ -82,8 +83,9 @@ class JoinsWork:
 class SparkTasks:
     """Tasks of a round as Spark jobs; what comes back to the driver are reports."""
 
-    def __init__(self, batch: Batch) -> None:
-        self._batch = batch
+    def __init__(self, batch: Batch, rows: int) -> None:
+        is_one = batch.is_small and (batch.relation.is_table or rows <= ONE_TASK_ROWS_MAX)
+        self._batch = replace(batch, frame=batch.frame.coalesce(1)) if is_one else batch
 
     def take(self, task: Task) -> list[Report]:
         return _run(_rows(self._batch), _taking(task))
@@ -98,8 +100,6 @@ class SparkTasks:
 
 def _rows(batch: Batch) -> DataFrame:
     """The relation's columns, and the kind of each row; of a table, the last row of each key."""
-    if batch.is_small:
-        batch = replace(batch, frame=batch.frame.coalesce(1))
     fields = [f"`{f.name}`" for f in batch.relation.fields]
     if batch.relation.is_table:
         return latest_rows(batch).selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
