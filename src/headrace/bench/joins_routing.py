@@ -48,7 +48,7 @@ GROUPS = 5_000
 EVENTS_MIN, EVENTS, SAMPLE = 1_024, 8_192, 8_192
 BATCH_S = 0.1  # events are as many as the fastest method answers in about this time
 BUDGET_S = 0.1  # a slow method gets fewer
-LIKE, FAR = 16, 20  # events that OPT tells apart from others; times slower that it does not look at
+LIKE, GROUPS_LIKE, FAR = 16, 256, 20  # events that OPT tells apart from others; times slower that it does not look at
 REPEATS, OPT_REPEATS = 4, 2
 TO_BEST_WANTED, TO_OPT_WANTED = 1.0, 1.5
 
@@ -177,12 +177,17 @@ def alone(case: Case, method: str) -> float:
 
 
 def optimal(case: Case, met: Met, methods: Sequence[str]) -> Ints:
-    """The fastest method of each event, by its number: of all that were timed on like ones."""
-    known = np.zeros(met.first.size, np.int64)
+    """The fastest method of each event, by its number: of all that were timed on like ones.
+
+    Groups are dear for few events, and timed on more."""
+    known, by_groups = np.zeros(met.first.size, np.int64), np.zeros(met.first.size)
+    for places in like(met, GROUPS_LIKE):
+        by_groups[places] = _if_faster(case, met, "groups", places, np.inf) / places.size
     for places in like(met, LIKE):
-        took: dict[str, float] = {}
+        took = {"groups": float(by_groups[places].sum())}
         for method in methods:
-            took[method] = _if_faster(case, met, method, places, min(took.values(), default=np.inf))
+            if method != "groups":
+                took[method] = _if_faster(case, met, method, places, min(took.values()))
         known[places] = METHODS.index(min(took, key=lambda method: took[method]))
     return known
 

@@ -20,7 +20,7 @@ from headrace.bench.joins_workload import (
     zipf_shares,
 )
 from headrace.errors import CatalogError
-from headrace.families.joins import routing
+from headrace.families.joins import routing, select_methods
 from headrace.families.joins.arrays import Ints32
 from headrace.families.joins.partition import canonical
 from headrace.families.joins.routing import RATES, Router, features, like
@@ -51,6 +51,7 @@ def test_any_choice_gives_every_affected_query(seed: int) -> None:
     router = Router({m: tuple(r.random() for _ in range(count)) for m, count in RATES.items()})
     wanted = brute_force(queries, rows, events)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(select_methods, "ROOM", r.choice([1, 7, 1_000]))
         patch.setattr(routing, "ASKED_MIN", r.choice([1, 64]))
         patch.setattr(routing, "ASKED", r.choice([2, 16]))
         patch.setattr(routing, "SAVED_MIN", r.choice([0.0, 0.1, 1.0]))

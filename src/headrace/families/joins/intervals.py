@@ -72,7 +72,7 @@ class IntervalIndex:
         return offsets, ids
 
 
-def offsets_of(counts: Ints32) -> Ints:
+def offsets_of(counts: Ints32 | Ints) -> Ints:
     """Where the answer of each value begins, and where the last one ends."""
     offsets = np.zeros(counts.size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])

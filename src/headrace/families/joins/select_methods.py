@@ -5,11 +5,13 @@
 - *select_first*: find the queries that have the a, ask each for a row.
 - *join_first*: for each row that joins, find the queries that have the pair.
 
-Groups are kept by falling size, so hotspots are the first ones of the same index.
+Groups are kept by falling size, so hotspots are the first ones of the same index.  Queries that may be affected are
+listed in one room for all calls: a method is for one thread at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +25,7 @@ from headrace.families.joins.select_rivals import Boxes, Marks, Packed, join_fir
 
 METHODS = ("groups", "hotspots", "select_first", "join_first")
 ALPHA = 0.001  # a group of this share of all queries is hot
+ROOM = 1 << 19  # queries that are listed at a time, before most are left out
 UNBOUNDED = 2.0**62  # ends of one-sided ranges are at least this far away
 
 
@@ -106,6 +109,7 @@ class Methods:
         self._boxes = Boxes(queries.a_lo, queries.a_hi, queries.c_lo, queries.c_hi)
         self._packed, self._ids = Packed.of(queries), queries.ids
         self._marked: Ints32 = np.full(queries.ids.size, -1, np.int32)  # between calls, none is
+        self._room: Ints32 = np.empty(max(ROOM, queries.ids.size), np.int32)
         self.shape = Shape(rank.size, hot, cold.size, int(self._packed.levels[1]), _crowding(self._packed))
 
     def meet(self, rows: Rows, events: Events, *, counts: bool = True) -> Met:
@@ -152,20 +156,42 @@ class Methods:
     def _select(self, index: IntervalIndex, stabs: Located, row_c: Numbers, met: Met) -> Lists:
         having = np.where(met.first < met.last, stabs.begun - stabs.ended, 0)
         window = np.where(having > 0, stabs.window, -1)  # so nothing is listed where nothing joins
-        at, order = offsets_of(having), np.empty(having.size, np.int32)
-        order_by_window(window, index.windows.edges.size, order)
-        ids, counts = np.empty(at[-1], np.int32), np.empty(having.size, np.int64)
-        fill(index.windows, Located(window, stabs.begun, stabs.ended, order), NONE, at[:-1].copy(), ids)
-        select_stabbed(self._boxes, at, ids, row_c, met.first, met.last, counts)
-        return Lists(at, counts, ids)
+
+        def listed(part: slice, counts: Ints) -> int:
+            at, order = offsets_of(having[part]), np.empty(counts.size, np.int32)
+            order_by_window(window[part], index.windows.edges.size, order)
+            own = Located(window[part], stabs.begun[part], stabs.ended[part], order)
+            fill(index.windows, own, NONE, at[:-1].copy(), self._room)
+            return select_stabbed(self._boxes, at, self._room, row_c, met.first[part], met.last[part], counts)
+
+        return self._listed(having, listed)
 
     def _join_first(self, row_c: Numbers, met: Met) -> Lists:
-        at = offsets_of(np.where(met.first < met.last, met.having, 0))
-        ids, marks = np.empty(at[-1], np.int32), Marks(self._marked, np.empty(met.first.size, np.int64))
-        packed = self._packed
-        join_first(packed.boxes, packed.nodes, packed.levels, row_c, met.first, met.last, met.events.a, marks, at, ids)
-        name_listed(packed.order, at, marks.counts, marks.event, ids)
-        return Lists(at, marks.counts, ids)
+        having, packed = np.where(met.first < met.last, met.having, 0), self._packed
+
+        def listed(part: slice, counts: Ints) -> int:
+            at, marks = offsets_of(having[part]), Marks(self._marked, counts)
+            join_first(packed.boxes, packed.nodes, packed.levels, row_c, met.first[part], met.last[part],
+                       met.events.a[part], marks, at, self._room)  # fmt: skip
+            return name_listed(packed.order, at, counts, self._marked, self._room)
+
+        return self._listed(having, listed)
+
+    def _listed(self, having: Ints32, listed: Callable[[slice, Ints], int]) -> Lists:
+        """Lists of at most so many queries an event, made for so few events at a time that they are in the cache."""
+        counts = np.empty(having.size, np.int64)
+        ids = [self._room[: listed(part, counts[part])].copy() for part in _parts(having)]
+        return Lists(offsets_of(counts), counts, np.concatenate(ids or [self._room[:0]]))
+
+
+def _parts(having: Ints32) -> Iterator[slice]:
+    """Of events, one after the other: each for no more queries than there is room for, or of a single event."""
+    start, ends = 0, np.cumsum(having, dtype=np.int64)
+    while start < having.size:
+        limit = ROOM + (ends[start - 1] if start else 0)
+        stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
+        yield slice(start, stop)
+        start = stop
 
 
 def _by_size(group: Ints32, alpha: float) -> tuple[Ints32, int]:

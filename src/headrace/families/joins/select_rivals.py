@@ -83,15 +83,18 @@ def select_first(
 @numba.njit(cache=True, nogil=True)
 def select_stabbed(
     queries: Boxes, at: Ints, ids: Ints32, row_c: Numbers, first: Ints, last: Ints, counts: Ints
-) -> None:  # fmt: skip
-    """Of the queries `ids[at[e]]` … that have the a of each event, keep those that have a row; how many those are."""
+) -> int:  # fmt: skip
+    """Of the queries `ids[at[e]]` … that have the a of each event, keep those that have a row, one list after the
+    other; how many those are."""
+    to = 0
     for e in range(counts.size):
-        to = at[e]
+        began = to
         for k in range(at[e], at[e + 1]):
             if has_row(queries, ids[k], row_c, first[e], last[e]):
                 ids[to] = ids[k]
                 to += 1
-        counts[e] = to - at[e]
+        counts[e] = to - began
+    return to
 
 
 # -- join first: a packed R-tree of the rectangles ----------------------------------------------------
@@ -176,13 +179,16 @@ def list_holding(
 
 
 @numba.njit(cache=True, nogil=True)
-def name_listed(order: Ints, at: Ints, counts: Ints, marked: Ints32, ids: Ints32) -> None:
-    """Name listed rectangles by where they were, and take their marks away: so neither marks nor room for lists, which
-    is for many more, must be written over for every call."""
+def name_listed(order: Ints, at: Ints, counts: Ints, marked: Ints32, ids: Ints32) -> int:
+    """Name listed rectangles by where they were, one list after the other, and take their marks away, so that not all
+    marks must be written over for every call; how many are listed."""
+    to = 0
     for e in range(counts.size):
         for k in range(at[e], at[e] + counts[e]):
             marked[ids[k]] = -1
-            ids[k] = order[ids[k]]
+            ids[to] = order[ids[k]]
+            to += 1
+    return to
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

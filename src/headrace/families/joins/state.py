@@ -188,7 +188,8 @@ class Joints:
             marks = [self._level(folder, level, committed) for level in levels]
             held += marks
             paths = tuple(mark.path for mark in marks)
-            rates = tuple(self._rates.get(path) for path in paths)
+            known = next(iter(self._rates.values()), None)  # they are of the machine, whoever was asked for
+            rates = tuple(self._rates.get(path, known) for path in paths)
             for side in (0, 1):
                 if joint.relations[side] == relation:
                     other = joint.relations[1 - side]
