@@ -85,13 +85,13 @@ class Joined:
         self, spark: SparkSession, folder: Path, tables: Mapping[str, bool], config: Config | None = None,
         late: str = "1 hour",
     ) -> None:  # fmt: skip
-        self.spark, self.folder, self.config = spark, folder, config
+        self.spark, self.home, self.config = spark, folder / "race", config
         self.sides = [Side(name, folder, is_table, late) for name, is_table in tables.items()]
         self.open()
 
     def open(self) -> None:
         """Another engine on the same home, as after a restart."""
-        self.eng = headrace.Engine(self.folder / "race", spark=self.spark, config=self.config)
+        self.eng = headrace.Engine(self.home, spark=self.spark, config=self.config)
         for side in self.sides:
             side.create(self.eng)
 
