@@ -84,8 +84,8 @@ class SparkTasks:
     """Tasks of a round as Spark jobs; what comes back to the driver are reports."""
 
     def __init__(self, batch: Batch, rows: int) -> None:
-        is_one = batch.is_small and (batch.relation.is_table or rows <= ONE_TASK_ROWS_MAX)
-        self._batch = replace(batch, frame=batch.frame.coalesce(1)) if is_one else batch
+        is_small = batch.is_small and (batch.relation.is_table or rows <= ONE_TASK_ROWS_MAX)
+        self._batch = replace(batch, is_small=is_small)
 
     def take(self, task: Task) -> list[Report]:
         return _run(_rows(self._batch), _taking(task))
@@ -100,6 +100,8 @@ class SparkTasks:
 
 def _rows(batch: Batch) -> DataFrame:
     """The relation's columns, and the kind of each row; of a table, the last row of each key."""
+    if batch.is_small:
+        batch = replace(batch, frame=batch.frame.coalesce(1))
     fields = [f"`{f.name}`" for f in batch.relation.fields]
     if batch.relation.is_table:
         return latest_rows(batch).selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
