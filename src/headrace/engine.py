@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -414,10 +415,13 @@ class Engine:
 
     def _join_log(self, registered: Registered) -> JoinLog | FilterLog:
         from headrace.families.joins.expand import JoinReader
+        from headrace.runtime.asking import ask
 
         if self._reader is None:
             self._reader = JoinReader(
-                self.home.disk.root, self.catalog.relation, self._ledger, self.config.join_pairs_max)
+                self.home.disk.root, self.catalog.relation, self._ledger, self.config.join_pairs_max,
+                partial(ask, lambda: self.spark),
+            )
         return self._reader.log(registered)
 
     def _all_logs(self) -> dict[str, tuple[Ledger, AnswerLog]]:

@@ -11,6 +11,7 @@ from headrace.families.joins.explain import Joints, explain_join_query, explain_
 from headrace.families.joins.plan import Share as JoinShare
 from headrace.families.joins.plan import filter_share
 from headrace.families.joins.plan import share as join_share
+from headrace.families.joins.residue import asked_of_spark
 from headrace.families.plain.plan import explain_plain, how
 from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of, span
 from headrace.families.windows.plan import Refusal, Seating, share
@@ -67,7 +68,7 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Histories) -> 
         lines.append(f"  {runs:<9} standing {'filters' if query.joined is None else 'joins'}")
         joints = joints_of(_shares(_live(catalog, relation, registered), catalog))
         ((_, own),) = _shares([registered], catalog)
-        lines += explain_join_query(relation.name, own, joints, _kept(rounds))
+        lines += explain_join_query(relation.name, own, joints, _kept(rounds), asked_of_spark(query, own.residue))
     else:
         lines.append(f"  {runs:<9} plain Spark, because {reason}")
         lines.append(f"  how:      {how(query, relation)}")

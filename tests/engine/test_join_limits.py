@@ -158,12 +158,6 @@ def test_empty_ranges_are_refused(tmp_path: Path, where: str) -> None:
     assert caught.value.code == "EMPTY_RANGE"
 
 
-def test_what_cannot_be_evaluated_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PlanError, match="upper") as caught:
-        both(tmp_path).add("SELECT upper(r.k) AS k FROM r JOIN s ON r.n = s.n")
-    assert caught.value.code == "JOIN"
-
-
 def test_the_whole_line_is_warned_of(tmp_path: Path) -> None:
     eng = both(tmp_path)
     for number, where in enumerate(["s.b - r.b > -1e300 AND s.b - r.b < 1e300", "r.a IS NOT NULL OR s.a IS NULL"]):

@@ -32,6 +32,17 @@ QUERIES = {
     "cross": "SELECT r.a AS ra, s.a AS sa FROM r CROSS JOIN s WHERE r.a > 8 AND s.a IN (1, 3)",
     "timed": "SELECT r.k AS k, s.ts AS ts FROM r JOIN s ON r.a = s.a "
              "AND s.ts BETWEEN r.ts - INTERVAL '20' SECONDS AND r.ts",
+    "apart": "SELECT r.k AS k, s.n AS n FROM r JOIN s "
+             "ON r.ts - s.ts BETWEEN INTERVAL '1' SECOND AND INTERVAL '5' SECONDS AND s.a > 3",
+}  # fmt: skip
+ASKED = {
+    "upper": "SELECT upper(r.k) AS k, concat(r.k, '/', s.k) AS both, s.b + 1 AS b, s.n * 1.50 AS m FROM r JOIN s "
+             "ON r.n = s.n WHERE s.a > 2",
+    "like": "SELECT r.n AS rn, s.ts AS ts FROM r JOIN s ON s.b - r.b BETWEEN -1 AND 1 WHERE r.k LIKE 'z%' "
+            "AND s.a + 1 > 4",
+    "lower": "SELECT s.k AS k, date_trunc('minute', r.ts) AS t, r.ts AS ts FROM r JOIN s ON lower(r.k) = lower(s.k)",
+    "guarded": "SELECT CAST(concat('1', substring(r.k, 3, 1)) AS INT) AS i, s.gone AS g FROM r JOIN s ON r.n = s.n "
+               "WHERE length(r.k) = 2 AND 10 / (length(r.k) - 1) > s.a",
 }  # fmt: skip
 SELF = {
     "near": "SELECT x.n AS xn, y.n AS yn FROM r x JOIN r y ON y.b - x.b BETWEEN 0.0 AND 1.0",
@@ -135,6 +146,18 @@ def test_a_relation_joined_with_itself(spark: SparkSession, tmp_path: Path) -> N
         joined = Joined(spark, folder, {"r": is_table})
         joined.eng.add_many(SELF)
         play(joined, SELF, random.Random(3))
+
+
+@pytest.mark.filterwarnings("ignore:every row")
+@pytest.mark.parametrize("is_table", [False, True], ids=["streams", "mixed"])
+def test_spark_is_asked_for_what_is_not_evaluated_here(spark: SparkSession, tmp_path: Path, is_table: bool) -> None:
+    joined = Joined(spark, tmp_path, {"r": False, "s": is_table})
+    joined.eng.add_many(ASKED)
+    assert joined.eng.results("upper").schema.names == ["k", "both", "b", "m"] + ["change"] * is_table
+    play(joined, ASKED, random.Random(9))
+    assert sum(joined.ours(name).total() for name in ASKED) > 100
+    assert "by Spark, for they use function upper, function concat" in joined.eng.explain("upper")
+    assert [dict(a) for a in joined.eng.watch("like")] == joined.eng.results("like").to_pylist()
 
 
 FILTERS = {

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Expr, Literal, columns_of
@@ -221,11 +221,8 @@ class Split:
 
     def rest(self, taken: Collection[Expr]) -> Expr | None:
         """What must hold besides the bands of the attributes `taken`."""
-        whole: Expr | None = None
-        for part, attribute in self._parts:
-            if attribute is None or attribute not in taken:
-                whole = part if whole is None else Call("and", (whole, part), BOOLEAN)
-        return whole
+        parts = [part for part, attribute in self._parts if attribute is None or attribute not in taken]
+        return conjunction(parts) if parts else None
 
 
 NO_BANDS = Split((), ())
@@ -256,6 +253,10 @@ def split_parts(parts: Sequence[Expr]) -> Split:
             empty.append(attribute)
     owners = [t.attribute if t is not None and t.attribute in bands else None for t in truths]
     return Split(tuple(bands.items()), tuple(zip(parts, owners, strict=True)), tuple(empty))
+
+
+def conjunction(parts: Sequence[Expr]) -> Expr:
+    return reduce(lambda whole, part: Call("and", (whole, part), BOOLEAN), parts)
 
 
 def conjuncts(expr: Expr) -> list[Expr]:

@@ -36,10 +36,14 @@ READ = [  # nothing is left over
     "r.k = s.k", "r.a = s.n", "r.b = s.b AND r.a BETWEEN 1 AND 5 AND s.c > 0 AND r.n <> 4", "s.c % 2 = 1 AND r.n = s.n",
     "s.n - r.n > 0 AND s.n - r.n <= 4 AND r.k = s.k", "r.ts = s.ts AND r.d = s.d", "r.n - s.n > 9 AND s.n - r.n > 9",
     "s.b - r.n BETWEEN 0.2 AND 2.5", "r.b - s.n > 1", "abs(s.c - r.b) <= 0.5",
+    "s.ts - r.ts BETWEEN INTERVAL '0' SECOND AND INTERVAL '1' HOUR", "INTERVAL '2' HOURS <= r.ts - s.ts",
+    "s.ts - r.ts = INTERVAL '3' HOURS", "INTERVAL '-1' MICROSECONDS > s.ts - r.ts",
 ]  # fmt: skip
 KEPT = [  # something is
     "r.a = s.b", "s.b + r.b > 2", "s.n * r.n > 4", "10 / (s.c + 20) > 0.45 AND r.n = s.n", "r.k < s.k",
     "r.n = s.n OR r.a = 1", "s.b - r.b > 1 OR r.a = 1", "r.n IS NULL AND s.n = 1", "s.n - r.n > r.a",
+    "upper(r.k) = upper(s.k)", "datediff(s.d, r.d) > 0", "length(r.k) > 0 AND s.n = r.n",
+    "s.ts - r.ts <> INTERVAL '0' SECOND",
 ]  # fmt: skip
 
 

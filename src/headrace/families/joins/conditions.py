@@ -11,10 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from headrace.evaluation.finish import supports
 from headrace.sql.bands import ALL, LEAST, MOST, Band, conjuncts, double_key, is_ordered, split_parts
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Column, Expr, Literal, walk
-from headrace.values import INTERVAL, Type
+from headrace.values import INTERVAL, TIMESTAMP, Type
 
 _INFINITE = double_key(math.inf)
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -43,10 +44,12 @@ def sides_of(expr: Expr) -> frozenset[int]:
 
 @lru_cache(maxsize=100_000)
 def conditions_of(where: Expr | None) -> Conditions:
-    """Read a condition.  Parts that may fail on a row stay in the rest, which is asked only where all others hold."""
+    """Read a condition.  Parts that may fail on a row, or that are not evaluated here, stay in the rest, which is asked
+    only where all others hold."""
     found = _Found()
     parts = [] if where is None else conjuncts(where)
-    others = [part for part in parts if not found.take_equality(part) and not found.take_comparison(part)]
+    takes = (found.take_equality, found.take_comparison, found.take_interval)
+    others = [part for part in parts if not any(take(part) for take in takes)]
     split = split_parts(others)
     taken = [attribute for attribute, band in split.bands if found.take_band(attribute, band)]
     rest = split.rest(taken)
@@ -86,11 +89,28 @@ class _Found:
             self._meet(pair, _beyond(op, limit))
         return True
 
+    def take_interval(self, part: Expr) -> bool:
+        """`r - l <= INTERVAL '1' HOUR`, of times."""
+        if not isinstance(part, Call) or part.op not in ("=", *_MIRRORED):
+            return False
+        (apart, limit), op = part.args, part.op
+        if isinstance(apart, Literal):
+            apart, limit, op = limit, apart, _MIRRORED.get(op, op)
+        if not (isinstance(apart, Call) and apart.op == "-" and apart.type == INTERVAL and _is_interval(limit)):
+            return False
+        pair = _across(apart)
+        if pair is None or not (pair[0].type == pair[1].type == TIMESTAMP):
+            return False
+        assert isinstance(limit, Literal)
+        band = _beyond(op, int(str(limit.value)))
+        self._meet(pair, band if apart.args[0] == pair[1] else _negative(band, INTERVAL))
+        return True
+
     def take_band(self, attribute: Expr, band: Band) -> bool:
         """A range on one side, or a difference compared with constants."""
         sides = sides_of(attribute)
         if len(sides) == 1:
-            if may_raise(attribute):
+            if not _is_evaluated(attribute):
                 return False
             self._ranges[min(sides)][attribute] = band
             return True
@@ -101,6 +121,8 @@ class _Found:
         if pair is None or not isinstance(attribute, Call):
             return False
         alike = _as(pair[0], attribute.type), _as(pair[1], attribute.type)
+        if not all(map(_is_evaluated, alike)):
+            return False
         self._meet(alike, band if attribute.args[0] == pair[1] else _negative(band, attribute.type))
         return True
 
@@ -119,7 +141,7 @@ class _Found:
 def _across(part: Expr) -> Pair | None:
     """The two arguments by side, if each is of one side of its own."""
     assert isinstance(part, Call)
-    if len(part.args) != 2 or any(may_raise(arg) for arg in part.args):
+    if len(part.args) != 2 or not all(map(_is_evaluated, part.args)):
         return None
     a, b = part.args
     match sides_of(a), sides_of(b):
@@ -128,6 +150,11 @@ def _across(part: Expr) -> Pair | None:
         case (first, second) if first == {1} and second == {0}:
             return b, a
     return None
+
+
+def _is_evaluated(expr: Expr) -> bool:
+    """On every row, here, and as Spark does."""
+    return not may_raise(expr) and supports(expr) is None
 
 
 def _is_one_kind(a: Type, b: Type) -> bool:
@@ -145,14 +172,19 @@ def _shifted(expr: Expr) -> tuple[Expr, int]:
         base, by = expr.args
         if expr.op == "+" and isinstance(base, Literal):
             base, by = by, base
-        if isinstance(by, Literal) and isinstance(by.value, int) and (by.type.is_integral or by.type == INTERVAL):
+        if isinstance(by, Literal) and isinstance(by.value, int) and (by.type.is_integral or _is_interval(by)):
             inner, shift = _shifted(base)
             return inner, shift + (by.value if expr.op == "+" else -by.value)
     return expr, 0
 
 
+def _is_interval(expr: Expr) -> bool:
+    return isinstance(expr, Literal) and expr.type == INTERVAL and expr.value is not None
+
+
 def _beyond(op: str, limit: int) -> Band:
-    first, last = {">": (limit + 1, MOST), ">=": (limit, MOST), "<": (LEAST, limit - 1), "<=": (LEAST, limit)}[op]
+    first, last = {"=": (limit, limit), ">": (limit + 1, MOST), ">=": (limit, MOST), "<": (LEAST, limit - 1),
+                   "<=": (LEAST, limit)}[op]  # fmt: skip
     return Band(((max(first, LEAST), min(last, MOST)),)) if first <= MOST and last >= LEAST else Band(())
 
 

@@ -21,7 +21,7 @@ from headrace.families.joins.filtering import FilterLog
 from headrace.families.joins.history import NEVER, History
 from headrace.families.joins.pairs import expanded, runs_of
 from headrace.families.joins.plan import Share, filter_share, share
-from headrace.families.joins.residue import answers_of, columns_read, empty_answer
+from headrace.families.joins.residue import Asked, answers_of, columns_read, empty_answer, never_asked
 from headrace.families.joins.rounds import JoinRound
 from headrace.families.joins.rowfiles import KIND, SIGN
 from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
@@ -37,9 +37,10 @@ class JoinReader:
 
     def __init__(
         self, root: Path, relation_of: Callable[[str], Relation], ledger_of: Callable[[str], Ledger],
-        pairs_max: int = NEVER,
+        pairs_max: int = NEVER, ask: Asked = never_asked,
     ) -> None:  # fmt: skip
         self._store = Store(root)
+        self._ask = ask
         self._pairs_max = pairs_max
         self._relation_of = relation_of
         self._ledger_of = ledger_of
@@ -56,7 +57,8 @@ class JoinReader:
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
         has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
-        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, has_table, self._pairs_max)
+        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, has_table, self._pairs_max,
+                       self._ask)  # fmt: skip
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
@@ -82,8 +84,9 @@ class JoinLog:
 
     def __init__(
         self, registered: Registered, own: Share, sides: tuple[History, History], until: int, store: Store,
-        has_table: bool, pairs_max: int,
+        has_table: bool, pairs_max: int, ask: Asked,
     ) -> None:  # fmt: skip
+        self._ask = ask
         self._pairs_max = pairs_max
         self._query = registered.query
         self._share = own
@@ -131,7 +134,8 @@ class JoinLog:
     def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
         sides = zip((left, right), (columns_read(self._query, 0), columns_read(self._query, 1)), strict=True)
         rows = [self._store.rows(numbers, columns) for numbers, columns in sides]
-        return answers_of(self._query, self._share.residue, rows, sign if self._has_table else None)
+        return answers_of(self._query, self._share.residue, rows, sign if self._has_table else None,
+                          self._ask)  # fmt: skip
 
     # -- pairs --------------------------------------------------------------------------------------
 

@@ -73,8 +73,10 @@ def explain_joins(relation: str, joints: Joints, kept: Mapping[str, int], stats:
     return lines + [f"  {line}" for line in _measured_lines(stats)]
 
 
-def explain_join_query(relation: str, own: Share, joints: Joints, kept: Mapping[str, int]) -> list[str]:
-    """One query: what it shares, and what is left to reading."""
+def explain_join_query(
+    relation: str, own: Share, joints: Joints, kept: Mapping[str, int], foreign: Sequence[str] = ()
+) -> list[str]:
+    """One query: what it shares, and what is left to reading; `foreign`: what of that Spark is asked for."""
     asked, all_queries = joints[own.joint], sum(a.queries for j, a in joints.items() if sides_of(j, relation))
     lines = [f"  shares:   its index with {_many(asked.queries - 1, 'other')}, the rows with "
              f"{_many(all_queries - 1, 'other')}"]  # fmt: skip
@@ -82,11 +84,13 @@ def explain_join_query(relation: str, own: Share, joints: Joints, kept: Mapping[
     left = len(own.residue.rest) + len(own.residue.differences) + len(own.residue.equalities)
     left += sum(len(side) for side in own.residue.ranges)
     lines.append(f"  reading:  runs are expanded, {_many(left, 'more condition')} tested and the SELECT computed")
+    if foreign:
+        lines.append(f"            by Spark, for they use {', '.join(foreign)}")
     if own.joint.kind != FILTER:
         bound = "as long as event times may be apart" if own.bound is not None else "all of them, up to join_rows_max"
         lines.append(f"  keeps:    rows of both sides, {bound}")
     if own.is_cross:
-        lines.append("  warning:  its range is the whole line: every pair of rows is an answer")
+        lines.append("  warning:  its range is the whole line: every pair of rows is looked at")
     return lines
 
 

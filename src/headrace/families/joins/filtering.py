@@ -11,7 +11,7 @@ from headrace.catalog.catalog import Registered
 from headrace.families.joins.attributes import keys
 from headrace.families.joins.history import History
 from headrace.families.joins.plan import Share
-from headrace.families.joins.residue import answers_of, empty_answer
+from headrace.families.joins.residue import answers_of, empty_answer, never_asked
 from headrace.families.joins.rounds import JoinRound
 from headrace.families.joins.store import Store
 from headrace.sql.query import Query
@@ -47,4 +47,4 @@ class FilterLog:
         for lo, hi, _, _ in self._share.boxes:
             found |= (own.values >= lo) & (own.values <= hi)
         chosen = rows.take(np.flatnonzero(found & (own.valid | own.odd)))
-        return answers_of(self._query, self._share.residue, [chosen], None)
+        return answers_of(self._query, self._share.residue, [chosen], None, never_asked)

@@ -70,7 +70,8 @@ class Share:
 def share(query: Query, left: Relation, right: Relation) -> Share:
     """Raises a PlanError for what cannot run."""
     found = conditions_of(query.where)
-    _check(query, found)
+    if found.empty:
+        raise _empty(query, _name(found.empty[0]))
     pair = _band_pair(found, left, right) if not found.equalities else None
     made = _select(found, (left.name, right.name)) if pair is None else _band(found, pair, (left.name, right.name))
     joint, boxes, residue = made
@@ -99,20 +100,6 @@ def filter_share(query: Query, relation: Relation) -> Share | str:
     joint = Joint((relation.name, NOBODY), FILTER, ((), ()), (attribute, None))
     boxes = tuple((*interval, LEAST, MOST) for interval in band.intervals)
     return Share(joint, boxes, Conditions((), (), (tuple(others), ()), found.rest), None)
-
-
-def _check(query: Query, found: Conditions) -> None:
-    if found.empty:
-        raise _empty(query, _name(found.empty[0]))
-    attributes = [e for pair in found.equalities for e in pair]
-    attributes += [e for pair, _ in found.differences for e in pair]
-    attributes += [e for pair, _, part in found.comparisons for e in (*pair, part)]
-    attributes += [e for side in found.ranges for e, _ in side]
-    for expr in (*attributes, *found.rest, *(o.expr for o in query.outputs)):
-        reason = supports(expr)
-        if reason is not None:
-            raise PlanError(f"the join {query.name!r} has an expression that is not evaluated on its pairs yet",
-                            value=reason, code="JOIN", hint="leave it out, and apply it to the answers")
 
 
 def _empty(query: Query, what: str) -> PlanError:

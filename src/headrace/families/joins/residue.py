@@ -1,38 +1,50 @@
 """What else a query asks of rows that were found for it, and the columns of its answers.
 
+What `evaluation/` does not evaluate, Spark is asked for (`runtime/asking.py`): from the
+first such part of the condition on for all of it, and once for all such columns.
+
 An answer has the columns of the SELECT.  Where a table is joined, `change` says whether an answer comes (+1) or is
 taken back (-1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.errors import ServingError
 from headrace.evaluation.arrow import arrow_type
+from headrace.evaluation.finish import supports
 from headrace.evaluation.vectors import FinishError
 from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.attributes import Mask, compiled, double_keys, keys, numbers, same
 from headrace.families.joins.conditions import Conditions
 from headrace.families.joins.rowfiles import KIND
-from headrace.sql.bands import LEAST, MOST, Band
+from headrace.sql.bands import LEAST, MOST, Band, conjunction
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr, walk
 
 CHANGE = "change"
 Rows = Sequence[pa.Table]
 """Of each side, as many: a pair is a row of each."""
+Asked = Callable[[Sequence[Expr], Rows], list[pa.Array]]
+"""Spark's values of expressions, for each pair."""
 
 
-def answers_of(query: Query, residue: Conditions, rows: Rows, sign: Ints | None) -> pa.Table:
+def never_asked(exprs: Sequence[Expr], rows: Rows) -> list[pa.Array]:
+    raise AssertionError(f"nobody is there to evaluate {exprs}")
+
+
+def answers_of(query: Query, residue: Conditions, rows: Rows, sign: Ints | None, ask: Asked) -> pa.Table:
     """The answers among these rows; `sign` of each, where answers may be taken back."""
-    passed = np.flatnonzero(_passes(query, residue, rows))
+    passed = np.flatnonzero(_passes(query, residue, rows, ask))
     if passed.size < rows[0].num_rows:
         rows, sign = [side.take(passed) for side in rows], None if sign is None else sign[passed]
-    arrays = {o.name: _run(query, o.expr, rows) for o in query.outputs}
+    values = _values(query, [o.expr for o in query.outputs], rows, ask)
+    arrays = dict(zip((o.name for o in query.outputs), values, strict=True))
     if sign is not None:
         arrays[_change_name(query)] = pa.array(sign, pa.int8())
     return pa.table(arrays)
@@ -56,7 +68,13 @@ def _change_name(query: Query) -> str:
     return CHANGE if CHANGE not in {o.name for o in query.outputs} else f"_{CHANGE}"
 
 
-def _passes(query: Query, residue: Conditions, rows: Rows) -> Mask:
+def asked_of_spark(query: Query, residue: Conditions) -> list[str]:
+    """What is not evaluated here, and why."""
+    exprs = (*residue.rest, *(o.expr for o in query.outputs))
+    return list(dict.fromkeys(reason for expr in exprs if (reason := supports(expr)) is not None))
+
+
+def _passes(query: Query, residue: Conditions, rows: Rows, ask: Asked) -> Mask:
     passed = np.ones(rows[0].num_rows, np.bool_)
     for left, right in residue.equalities:
         a, b = _run(query, left, rows), _run(query, right, rows)
@@ -67,11 +85,19 @@ def _passes(query: Query, residue: Conditions, rows: Rows) -> Mask:
         for attribute, band in ranges:
             own = keys(attribute, rows[side])
             passed &= (own.valid | own.odd) & within(band, own.values)
-    for part in residue.rest:  # asked only where all before it hold
+    here = list(takewhile(lambda part: supports(part) is None, residue.rest))
+    foreign = residue.rest[len(here) :]
+    for part in (*here, *([conjunction(foreign)] if foreign else [])):  # asked only where all before it hold
         at = np.flatnonzero(passed)
-        found = _run(query, part, [side.take(at) for side in rows])
+        (found,) = _values(query, [part], [side.take(at) for side in rows], ask)
         passed[at] = found.fill_null(False).to_numpy(zero_copy_only=False)
     return passed
+
+
+def _values(query: Query, exprs: Sequence[Expr], rows: Rows, ask: Asked) -> list[pa.Array]:
+    foreign = [expr for expr in exprs if supports(expr) is not None]
+    found = dict(zip(foreign, ask(foreign, rows), strict=True)) if foreign else {}
+    return [found[expr] if expr in found else _run(query, expr, rows) for expr in exprs]
 
 
 def _is_apart(left: Expr, right: Expr, band: Band, rows: Rows) -> Mask:
