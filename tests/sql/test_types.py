@@ -104,6 +104,8 @@ def test_where_takes_a_condition(condition: str) -> None:
         ("dec + 1", "decimal(11,2)"),
         ("dec * qty", "decimal(21,2)"),
         ("dec / 3", "decimal(14,6)"),
+        ("NULL / 1.5", "double"),
+        ("1.5 / NULL", "decimal(8,6)"),
         ("qty / 2", "double"),
         ("dec + price", "double"),
         ("sum(qty)", "bigint"),

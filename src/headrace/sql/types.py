@@ -127,10 +127,11 @@ def _decimal_arithmetic(op: str, a: Type, b: Type) -> Type:
 
 
 def division(args: Sequence[Expr]) -> Type:
+    """A bare NULL that is divided is a double."""
     require_numeric(args)
     left, right = args
     types = (left.type, right.type)
-    if "decimal" in (t.name for t in types) and not any(t.is_fractional for t in types):
+    if left.type != VOID and "decimal" in (t.name for t in types) and not any(t.is_fractional for t in types):
         return _decimal_arithmetic("/", as_decimal(_beside(left, right)), as_decimal(_beside(right, left)))
     return DOUBLE
 
