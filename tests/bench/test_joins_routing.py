@@ -82,10 +82,11 @@ def test_opt_is_never_slower_than_the_best_method() -> None:
 
 
 def test_misses_are_told() -> None:
-    good = Outcome({"groups": 1.0, "select_first": 3.0}, 1.04, 1.0, {}, 1.0, 1.05)
-    slow = Outcome({"groups": 1.0, "select_first": 3.0}, 1.6, 1.0, {}, 1.0, 1.0)
+    good = Outcome({"groups": 1.0, "select_first": 3.0}, 0.98, 1.0, {}, 1.0, 1.02, 0.05)
+    slow = Outcome({"groups": 1.0, "select_first": 3.0}, 1.6, 1.0, {"groups": 1.0}, 1.0, 0.6, 0.0)
     assert [figure.note.rpartition(": ")[2] for figure in worst([good])] == ["met", "", "met"]
     assert [figure.note.rpartition(": ")[2] for figure in worst([good, slow])] == ["MISSED", "", "MISSED"]
+    assert "less in 1 of 2, of which in 1 it takes" in worst([good, slow])[0].note
 
 
 def test_hotspots_hold_the_share(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,9 +135,9 @@ def test_what_is_not_evaluated_here_is_left_over(condition: str, left: int) -> N
 def test_times_that_are_subtracted_are_apart_by_an_interval() -> None:
     hour = 3_600_000_000
     own = shared("s.ts - r.ts BETWEEN INTERVAL '0' SECOND AND INTERVAL '1' HOUR")
-    assert met(own) == (["`ts`"], ["`ts`"]) and own.boxes == ((0, hour, 0, hour),) and own.bound == (0, hour)
-    own = shared("INTERVAL '1' HOUR > r.ts - s.ts AND r.n = s.n")
-    assert own.bound is not None and own.bound[0] == 1 - hour and own.joint.kind == SELECT
+    assert met(own) == (["`ts`"], ["`ts`"]) and (*own.boxes[0], own.bound) == (0, hour, 0, hour, (0, hour))
+    within = shared("INTERVAL '1' HOUR > r.ts - s.ts AND r.n = s.n")
+    assert within.bound is not None and within.bound[0] == 1 - hour and within.joint.kind == SELECT
     assert shared("r.ts - s.ts = INTERVAL '1' HOUR").bound == (-hour, -hour)
     assert shared("s.ts - s.ts > INTERVAL '1' HOUR").is_cross
 

@@ -52,8 +52,8 @@ def test_any_choice_gives_every_affected_query(seed: int) -> None:
     wanted = brute_force(queries, rows, events)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(select_methods, "ROOM", r.choice([1, 7, 1_000]))
-        patch.setattr(routing, "ASKED_MIN", r.choice([1, 64]))
         patch.setattr(routing, "ASKED", r.choice([2, 16]))
+        patch.setattr(routing, "ALL_ASKED", r.choice([16, 1_024]))
         patch.setattr(routing, "SAVED_MIN", r.choice([0.0, 0.1, 1.0]))
         routed = router.run(methods, rows, events)
     found: dict[int, list[int]] = {}
@@ -217,4 +217,4 @@ def test_few_events_tell_that_one_method_is_for_all() -> None:
     ((places, found),) = Router(NOTHING).run(methods, rows, none)
     assert places.size == 0 and methods.affected(found, 0) == []
     assert only[0].size == 4_000 and only[1].lists is None
-    assert met_sizes == [(250, True), (4_000, False)]
+    assert met_sizes == [(200, True), (4_000, False)]

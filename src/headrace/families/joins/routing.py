@@ -33,7 +33,7 @@ BATCH, FEW = 512, 8  # events that are timed together, and which part of them on
 BUDGET_S, GROUPS_BUDGET_S = 0.02, 0.3  # a method gets as many as take so long; groups are dear for few events
 REPEATS = 2
 SAVED_MIN = 0.1  # of the time, by telling events apart
-ASKED, ASKED_MIN = 16, 64  # one in so many events tells whether it is worth it to ask all, if those are enough
+ASKED, ALL_ASKED = 192, 1_024  # so many events tell whether it is worth it to ask all, if there are more than so many
 
 
 def features(method: str, met: Met) -> Floats:
@@ -122,9 +122,12 @@ class Router:
             return sum(calls[n] for n in ways) + times * float(costs[list(ways)].min(axis=0).sum())
 
         one = min(combinations(calls, 1), key=total)
+        wanted = (1 - SAVED_MIN) * total(one)
+        if times * float(costs[list(calls)].min(axis=0).sum()) > wanted:
+            return one  # as no others can do
         more = [ways for size in range(2, len(calls) + 1) for ways in combinations(calls, size)]
         best = min(more, key=total, default=one)
-        return best if total(best) < (1 - SAVED_MIN) * total(one) else one
+        return best if total(best) < wanted else one
 
     def choose(self, met: Met) -> Ints:
         """The number of the method for each event."""
@@ -136,7 +139,7 @@ class Router:
         Some events tell which methods are worth it.  If it is one, the others are not asked, and nothing is looked up
         that this method does not need."""
         every = np.arange(events.b.size)
-        some = every[::ASKED] if every.size > ASKED_MIN * ASKED else every
+        some = every[:: every.size // ASKED] if every.size > ALL_ASKED else every
         ways = self.ways(methods.meet(rows, events.take(some)), every.size / max(1, some.size))
         if len(ways) == 1:
             method = METHODS[ways[0]]
