@@ -86,7 +86,7 @@ def test_misses_are_told() -> None:
     slow = Outcome({"groups": 1.0, "select_first": 3.0}, 1.6, 1.0, {"groups": 1.0}, 1.0, 0.6, 0.0)
     assert [figure.note.rpartition(": ")[2] for figure in worst([good])] == ["met", "", "met"]
     assert [figure.note.rpartition(": ")[2] for figure in worst([good, slow])] == ["MISSED", "", "MISSED"]
-    assert "less in 1 of 2, of which in 1 it takes" in worst([good, slow])[0].note
+    assert "less in 1 of 2, of which in 1 it takes that" in worst([good, slow])[0].note
 
 
 def test_hotspots_hold_the_share(monkeypatch: pytest.MonkeyPatch) -> None:

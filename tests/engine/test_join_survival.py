@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
+from headrace.errors import CatalogError
 from tests.engine.join_survivor import FILES, FIRST, LATE, RELATIONS, STREAMS, rows_of
 from tests.engine.killing import Kill, kill_and_restart
 from tests.engine.test_joins import QUERIES, Joined
@@ -71,6 +72,11 @@ def check(spark: SparkSession, folder: Path, form: str, kills: list[Kill], hits:
     check_answers(witness, Oracle(spark, folder / "oracle"), form)
 
 
+def _ids(eng: headrace.Engine) -> dict[str, int]:
+    eng.catalog.refresh()
+    return {name: registered.id for name, registered in eng.catalog.queries.items()}
+
+
 # -- what must be true all the time --------------------------------------------------------------------------
 
 
@@ -90,11 +96,15 @@ class Witness:
 
     def _look(self, eng: headrace.Engine) -> None:
         with self._reading:
-            eng.catalog.refresh()
-            for name, registered in eng.catalog.queries.items():
-                if self._ids.setdefault(name, registered.id) != registered.id:  # dropped, and added again
-                    self._ids[name], self.seen[name] = registered.id, []
-                found = [(answer.seq, dict(answer)) for answer in eng.watch(name, follow=False)]
+            for name, query_id in _ids(eng).items():
+                try:
+                    found = [(answer.seq, dict(answer)) for answer in eng.watch(name, follow=False)]
+                except CatalogError:  # it has been dropped meanwhile
+                    continue
+                if _ids(eng).get(name) != query_id:  # whose answers these are is not known
+                    continue
+                if self._ids.setdefault(name, query_id) != query_id:  # dropped, and added again
+                    self._ids[name], self.seen[name] = query_id, []
                 before = self.seen.get(name, [])
                 assert found[: len(before)] == before, f"{name}: what was seen is not there any more"
                 self.seen[name] = found

@@ -67,6 +67,29 @@ def test_another_process_sees_commits(disk: Disk) -> None:
     assert reader.rounds == [0, 1] and reader.newest == writer.newest
 
 
+def test_a_reader_that_was_away_sees_what_is_kept(disk: Disk) -> None:
+    writer = fill(disk, 2)
+    reader = Ledger(disk, FOLDER)
+    for round_id in range(2, 5):
+        writer.commit(manifest(round_id))
+    reader.refresh()
+    assert reader.rounds == [0, 1, 2, 3, 4]
+    for round_id in range(5, 9):  # what it has seen last goes
+        writer.commit(manifest(round_id, first_round=round_id - 1))
+    reader.refresh()
+    assert reader.rounds == writer.rounds == [7, 8] and reader.newest == writer.newest
+
+
+def test_the_folder_is_gone_through_once(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are manifests by the hundred thousand."""
+    writer, reader = fill(disk, 3), Ledger(disk, FOLDER)
+    monkeypatch.setattr(Ledger, "_found", lambda self: pytest.fail("it is gone through again"))
+    reader.refresh()
+    writer.commit(manifest(3))
+    reader.refresh()
+    assert reader.rounds == [0, 1, 2, 3]
+
+
 def test_a_half_written_manifest_is_no_round(disk: Disk) -> None:
     ledger = fill(disk, 2)
     (disk.root / (ledger.path(2) + ".part")).write_bytes(b"01234567 {")

@@ -263,8 +263,8 @@ def worst(found: Sequence[Outcome]) -> list[Figure]:
     unsteady, to_opt = max(own.unsteady for own in found), max(own.to_opt for own in found)
     below = [own for own in found if own.to_best < TO_BEST_WANTED]
     alike = sum(own.shares.get(own.best, 0.0) == 1 for own in below)
-    note = (f"want ≥ {TO_BEST_WANTED:g}; less in {len(below)} of {len(found)}, of which in {alike} it takes that method "
-            f"for all (two runs of one method differ by up to {unsteady:.0%}): ")  # fmt: skip
+    note = (f"want ≥ {TO_BEST_WANTED:g}; less in {len(below)} of {len(found)}, of which in {alike} it takes that "
+            f"method for all (two runs of one method differ by up to {unsteady:.0%}): ")  # fmt: skip
     return [
         Figure("routing_to_best", slowest, "×", "more than 1 always", note + _verdict(slowest >= TO_BEST_WANTED)),
         Figure("routing_gained", most, "×", "up to 1.5 over hotspots alone"),

@@ -10,6 +10,7 @@ changed file is found and named, never skipped.
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -72,7 +73,22 @@ class Ledger:
         return f"{self.folder}/rounds/{round_id:012d}.json"
 
     def refresh(self) -> None:
-        """See what is committed now (another process may be the one that commits)."""
+        """See what is committed now (another process may be the one that commits).  The folder, of many rounds, is gone
+        through at first; then what may be new is looked for by name."""
+        if self.newest is None or not self._is_there(self.newest.round_id):
+            self._go_through()
+            return
+        newest = self.newest.round_id
+        while self._is_there(newest + 1):
+            newest += 1
+        if newest > self.newest.round_id:
+            self.newest = self.read(newest)
+            self.rounds = list(range(self.newest.first_round, newest + 1))
+
+    def _is_there(self, round_id: int) -> bool:
+        return os.path.exists(self._disk.root / self.path(round_id))
+
+    def _go_through(self) -> None:
         found = self._found()
         if self.newest is not None and (not found or found[-1] < self.newest.round_id):
             raise self.missing(self.newest.round_id)

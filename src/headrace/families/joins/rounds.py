@@ -83,8 +83,10 @@ class JoinRounds:
         first = 0 if newest is None else newest.keep.get(KIND, newest.round_id + 1)
         while self.rounds and self.rounds[0].round_id < first:
             del self.rounds[0]
-        new = [r for n in self._ledger.rounds if n > self._looked and n >= first and (r := self._read(n)) is not None]
-        self._looked = max(self._looked, *self._ledger.rounds[-1:], -1)
+        rounds = self._ledger.rounds
+        at = bisect_left(rounds, max(first, self._looked + 1))
+        new = [found for number in rounds[at:] if (found := self._read(number)) is not None]
+        self._looked = max(self._looked, *rounds[-1:], -1)
         self.rounds += new
         return new
 
@@ -109,6 +111,11 @@ class JoinRounds:
     def tick_of(self, round_id: int) -> int:
         """The turn of one of the rounds."""
         return self.rounds[bisect_left(self.rounds, round_id, key=lambda done: done.round_id)].tick
+
+    @property
+    def oldest_id(self) -> int:
+        """The oldest of the rounds."""
+        return self.rounds[0].round_id if self.rounds else -1
 
     @property
     def newest_id(self) -> int:

@@ -47,6 +47,7 @@ class Rows:
     rounds: JoinRounds
     ledger: Ledger
     files: list[RowFile] = field(default_factory=list)
+    horizon_us: int | None = None
 
     @property
     def watermark_us(self) -> int | None:
@@ -139,11 +140,15 @@ class Joints:
     def rows(self, relation: str) -> Rows:
         """What is committed of a relation's rows, without those no query needs any more."""
         rows = self._entry(relation)
-        for done in rows.rounds.refresh():
+        oldest, new = rows.rounds.oldest_id, rows.rounds.refresh()
+        for done in new:
             self.tick = max(self.tick, done.tick)
             self._rates.update(done.rates)
         horizon = self._horizon_us(relation)
-        rows.files = [f for done in rows.rounds.rounds for f in done.files if not _is_past(f, horizon)]
+        if horizon is not None or rows.horizon_us is not None or oldest != rows.rounds.oldest_id:
+            rows.files, new = [], rows.rounds.rounds
+        rows.files += [file for done in new for file in done.files if not _is_past(file, horizon)]
+        rows.horizon_us = horizon
         return rows
 
     def _entry(self, relation: str) -> Rows:
