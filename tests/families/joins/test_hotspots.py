@@ -1,4 +1,4 @@
-"""Hotspots: the three invariants of the paper after every step, and an index that only ever asks what changed."""
+"""Hotspots: the three invariants of the paper after every step."""
 
 from __future__ import annotations
 
@@ -16,35 +16,6 @@ from headrace.families.joins.partition import Partition
 from tests.families.joins.stabbing import LEAST, MOST, Interval, fewest
 
 
-class Index:
-    """A reader that knows what it was told, and reads whole groups only when they are new."""
-
-    def __init__(self) -> None:
-        self.hot: dict[int, dict[int, Interval]] = {}
-        self.scattered: dict[int, Interval] = {}
-
-    def follow(self, hotspots: Hotspots, intervals: dict[int, Interval]) -> None:
-        changes = hotspots.take_changes()
-        for number in changes.gone:
-            del self.hot[number]
-        for number in changes.new:
-            group = hotspots.hot_group(number)
-            assert number not in self.hot
-            self.hot[number] = dict(zip(group.ids.tolist(), zip(group.lo.tolist(), group.hi.tolist(), strict=True),
-                                        strict=True))  # fmt: skip
-        for number, turnover in changes.hot.items():
-            self.turn(self.hot[number], turnover.left.tolist(), turnover.joined.tolist(), intervals)
-        self.turn(self.scattered, changes.scattered.left.tolist(), changes.scattered.joined.tolist(), intervals)
-
-    @staticmethod
-    def turn(held: dict[int, Interval], left: list[int], joined: list[int], intervals: dict[int, Interval]) -> None:
-        for query_id in left:
-            del held[query_id]
-        for query_id in joined:
-            assert query_id not in held
-            held[query_id] = intervals[query_id]
-
-
 class Checked:
     """Hotspots and a plain dictionary of who stands."""
 
@@ -57,7 +28,6 @@ class Checked:
         self.updates = 0
         self.moved = 0
         self.was_hot: dict[int, bool] = {}
-        self.index = Index()
 
     def add(self, query_id: int, interval: Interval) -> None:
         self.hotspots.add(query_id, *interval)
@@ -77,17 +47,6 @@ class Checked:
         del self.twin[query_id]
         self.updates += 1
         self.check()
-
-    def follow(self) -> None:
-        self.index.follow(self.hotspots, self.twin)
-        hot: dict[int, dict[int, Interval]] = {}
-        for group in self.hotspots.hot_groups():
-            hot[group.number] = {query_id: self.twin[query_id] for query_id in group.ids.tolist()}
-        assert self.index.hot == hot
-        assert self.index.scattered == {i: self.twin[i] for i in self.hotspots.scattered().ids.tolist()}
-        again = self.hotspots.take_changes()
-        assert not again.gone and not again.new and not again.hot
-        assert not again.scattered.left.size and not again.scattered.joined.size
 
     def check(self) -> None:
         hotspots, n = self.hotspots, len(self.twin)
@@ -168,7 +127,7 @@ def histories(draw: st.DrawFn) -> tuple[Any, list[Any]]:
     remove = st.tuples(st.just("remove"), st.integers(0, 10**6))
     step = st.one_of(
         st.tuples(st.just("add"), interval), st.tuples(st.just("add"), interval), st.tuples(st.just("add"), interval),
-        remove, remove, st.tuples(st.just("replace"), st.integers(0, 10**6), interval), st.just(("follow",)),
+        remove, remove, st.tuples(st.just("replace"), st.integers(0, 10**6), interval),
         st.tuples(st.just("bulk"), st.lists(interval, max_size=25)),
         st.tuples(st.just("drain"), st.integers(1, 12)),
     )  # fmt: skip
@@ -194,9 +153,6 @@ def play(checked: Checked, steps: list[Any]) -> None:
         elif verb == "drain":
             for query_id in standing[: given_[0]]:
                 checked.remove(query_id)
-        elif verb == "follow":
-            checked.follow()
-    checked.follow()
 
 
 ALPHAS = st.sampled_from([0.05, 0.1, 0.25, 0.5, 1.0])
@@ -235,7 +191,6 @@ def test_a_hot_group_that_others_outgrow_is_scattered_again() -> None:
         checked.add(query_id, (query_id * 10.0, query_id * 10.0))
     assert not list(checked.hotspots.hot_groups())
     assert checked.hotspots.coverage == 0
-    checked.follow()
 
 
 def test_scattered_groups_become_hot_because_others_leave() -> None:
@@ -259,7 +214,6 @@ def test_groups_that_are_made_when_others_become_hot_may_be_hot_too() -> None:
     checked.alpha = checked.hotspots.alpha = 0.39
     checked.add(20, (100, 100))
     assert sorted(group.ids.size for group in checked.hotspots.hot_groups()) == [6, 7]
-    checked.follow()
 
 
 def test_what_a_hot_group_shares_grows_again() -> None:
@@ -283,7 +237,6 @@ def test_all_equal_and_all_apart() -> None:
     for checked in (equal, apart):
         for query_id in range(300):
             checked.remove(query_id)
-        checked.follow()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -300,18 +253,3 @@ def test_long_histories(seed: int) -> None:
             checked.add(step, (middle - random.uniform(0, 5), middle + random.uniform(0, 5)))
         else:
             checked.remove(random.choice(list(checked.twin)))
-        if step % 37 == 0:
-            checked.follow()
-    checked.follow()
-
-
-def test_nobody_asks_what_changed_and_nothing_piles_up() -> None:
-    hotspots = Hotspots(0.1, 0.5, np.int64)
-    for step in range(3_000):
-        hotspots.add(step, step % 7, step % 7 + 1)
-        if step >= 20:
-            hotspots.remove(step - 20)
-    journal = hotspots._journal
-    assert len(journal._touches) + sum(part.size for part in journal._touched) <= 2 * journal._was.size
-    assert not journal._left
-    assert hotspots.take_changes().gone == ()

@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 
 from headrace.families.joins.arrays import Ints, Numbers
-from headrace.families.joins.changes import ABSENT, SCATTERED, Changes, Journal
 from headrace.families.joins.hot_members import HotMembers
 from headrace.families.joins.partition import Partition
 from headrace.families.joins.roll import ROOM, Roll, widened
+
+SCATTERED = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,6 @@ class Hotspots:
         self._partition = Partition(self._roll, epsilon)
         self._hot = HotMembers(self._roll)
         self._place: Ints = np.full(ROOM, SCATTERED)
-        self._journal = Journal(self._roll)
 
     def __len__(self) -> int:
         return len(self._roll)
@@ -96,7 +96,6 @@ class Hotspots:
     def add(self, query_id: int, lo: float, hi: float) -> None:
         slot = self._roll.add(query_id, lo, hi)
         self._make_room()
-        self._journal.touch(slot, ABSENT)
         self._place[slot] = self._hot.admit(slot)
         if self._place[slot] == SCATTERED:
             self._partition.add(slot)
@@ -107,7 +106,6 @@ class Hotspots:
         """As if all came at once: groups become hot or scattered when all are there."""
         slots = self._roll.add_many(ids, lo, hi)
         self._make_room()
-        self._journal.touch_many(slots, ABSENT)
         self._place[slots] = self._hot.admit_many(slots)
         self._partition.add_many(slots[self._place[slots] == SCATTERED])
         self.moves.updates += slots.size
@@ -120,7 +118,6 @@ class Hotspots:
             self._partition.remove(slot)
         else:
             self._hot.dismiss(place, slot)
-        self._journal.leave(slot, place)
         self._roll.remove(query_id)
         self.moves.updates += 1
         self._settle()
@@ -144,10 +141,6 @@ class Hotspots:
     def scattered(self) -> Scattered:
         return Scattered(*self._intervals(self._partition.slots()))
 
-    def take_changes(self) -> Changes:
-        """What has changed since this was last called; at first, since nothing was there."""
-        return self._journal.take(self._place, set(self._hot.numbers()))
-
     # -- hot and scattered --------------------------------------------------------------------------
 
     def _settle(self) -> None:
@@ -162,17 +155,13 @@ class Hotspots:
     def _demote(self, number: int) -> None:
         slots = self._hot.members(number)
         self._hot.close(number)
-        self._move(slots, number, SCATTERED)
+        self._place[slots] = SCATTERED
         self._partition.add_many(slots)
         self.moves.demoted += slots.size
 
     def _promote(self, slots: Ints) -> None:
-        self._move(slots, SCATTERED, self._hot.open(slots))
+        self._place[slots] = self._hot.open(slots)
         self.moves.promoted += slots.size
-
-    def _move(self, slots: Ints, was: int, to: int) -> None:
-        self._journal.touch_many(slots, was)
-        self._place[slots] = to
 
     def _intervals(self, slots: Ints) -> tuple[Ints, Numbers, Numbers]:
         return self._roll.ids[slots], self._roll.lo[slots], self._roll.hi[slots]
