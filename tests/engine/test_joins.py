@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -137,6 +138,8 @@ def test_joins_are_those_of_spark(spark: SparkSession, tmp_path: Path, tables: t
     queries = QUERIES if not any(tables) else {n: q for n, q in QUERIES.items() if n != "timed"}
     joined.eng.add_many(queries)
     play(joined, queries, chance)
+    measured = next(line for line in joined.eng.explain().splitlines() if "look-ups of the newest round" in line)
+    assert re.search(r"; in \d+ levels of \d+ groups(, where one would have \d+)?; hotspots hold 100.0%", measured)
 
 
 def test_a_relation_joined_with_itself(spark: SparkSession, tmp_path: Path) -> None:

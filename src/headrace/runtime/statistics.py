@@ -26,8 +26,8 @@ class Load:
     """What explains the cost of a round: where the watermark was before, what Spark's aggregate left and how it was
     cut, groups by group-by, seconds by stage as the cost model prices them, and seconds of plain queries by id.
 
-    Of joins: events by the method they were looked up by, the seconds that each method alone would take, and how many
-    rows of this relation may still be joined."""
+    Of joins: events by the method they were looked up by, the seconds that each method alone would take, how many
+    rows of this relation may still be joined, and how its queries stand (`Standing.tally`)."""
 
     before_us: int | None = None
     cells: int = 0
@@ -40,13 +40,14 @@ class Load:
     methods: Mapping[str, int] = field(default_factory=dict)
     rivals_s: Mapping[str, float] = field(default_factory=dict)
     kept_rows: int = 0
+    standing: Mapping[str, float] = field(default_factory=dict)
 
     def and_of(self, other: Load) -> Load:
         """The load of two families in one round: what both have priced, and what only the other knows."""
         return replace(
             self, priced={**self.priced, **other.priced}, plain_s={**self.plain_s, **other.plain_s},
             methods={**self.methods, **other.methods}, rivals_s={**self.rivals_s, **other.rivals_s},
-            kept_rows=self.kept_rows + other.kept_rows,
+            kept_rows=self.kept_rows + other.kept_rows, standing={**self.standing, **other.standing},
         )
 
 

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from headrace.families.joins import probes
 from headrace.families.joins.image import Image
+from headrace.families.joins.level import Level
 from headrace.families.joins.plan import BAND, SELECT, Box, Joint
 from headrace.families.joins.probes import Probes, Rates, Written, prober
 from headrace.families.joins.rowfiles import map_table
-from headrace.families.joins.standing import Level, Standing
+from headrace.families.joins.standing import Standing
 from headrace.sql.tree import Column
 from headrace.values import BIGINT, DOUBLE
 from tests.families.joins.played import FORCED

@@ -14,14 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.families.joins.cost import build_s, groups_s
+from headrace.families.joins.level import Level, grouping, level_of
 from headrace.families.joins.plan import BAND, SELECT, Box, Joint
-from headrace.families.joins.standing import GONE_MAX, RATIO, Level, Standing
+from headrace.families.joins.standing import GONE_MAX, RATIO, Standing
+from headrace.families.joins.tracking import ALPHA, EPSILON
 from headrace.sql.tree import Column
 from headrace.values import BIGINT, DOUBLE, Type
 
 JOINTS = {
     kind.name: Joint(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),))) for kind in (BIGINT, DOUBLE)
 } | {"select": Joint(("r", "s"), SELECT, ((), ()), (Column("a", BIGINT), Column("c", BIGINT, 1)))}
+FAR = 1 << 62
 ENDS = [(lo, lo + length) for lo in range(-9, 9) for length in range(5)]
 STEPS = st.lists(st.tuples(st.integers(0, 30), st.floats(0, 1), st.integers(1, 5)), min_size=1, max_size=30)
 
@@ -88,6 +92,59 @@ def test_every_live_range_is_in_one_level(name: str, steps: list[tuple[int, floa
             assert standing.levels == before
             check(standing, live)
     assert sum(built) <= inserted * (1 + math.log(max(2, inserted), 1 + 1 / RATIO)) + 7 * dropped
+
+
+def one_by_one(joint: Joint, count: int) -> tuple[Standing, dict[int, tuple[Box, ...]]]:
+    chance, standing = Random(7), Standing(joint)
+    live = {i: boxes(joint, chance.choices(ENDS, k=1 + i % 2)) for i in range(count)}
+    for i, own in live.items():
+        standing.update({i: own}, [])
+    return standing, live
+
+
+@pytest.mark.parametrize("name", JOINTS)
+def test_levels_become_one_when_they_have_cost_as_much(name: str) -> None:
+    standing, live = one_by_one(JOINTS[name], 300)
+    many = list(standing.levels)
+    assert len(many) > 2
+    standing.expect(0, 0)
+    assert standing.levels == many
+    rounds = 0
+    while len(standing.levels) > 1:
+        more = sum(level.groups(0) for level in standing.levels) - standing._tracked.groups(0)
+        standing.expect(0, 10)
+        rounds += 1
+        paid = rounds * 10 * groups_s(standing.joint.kind, more)
+        due = build_s(standing.joint.kind, sum(len(level) for level in many))
+        assert (paid > due) == (len(standing.levels) == 1)
+    check(standing, live)
+    (one,) = standing.levels
+    standing.expect(0, 10**9)
+    assert standing.levels == [one]
+
+
+@pytest.mark.parametrize("name", JOINTS)
+@settings(max_examples=60)
+@given(steps=STEPS, seed=st.integers(0, 99))
+def test_groups_of_one_index_are_known_without_it(name: str, steps: list[tuple[int, float, int]], seed: int) -> None:
+    joint, chance = JOINTS[name], Random(seed)
+    standing, live, next_id = Standing(joint), dict[int, tuple[Box, ...]](), 1
+    ends = [*ENDS, (-FAR, 3), (-2, FAR), (-FAR, FAR)]
+    for come, share, many in steps:
+        gone = [i for i in live if chance.random() < share**3]
+        new = {next_id + i: boxes(joint, chance.choices(ends, k=many)) for i in range(come)}
+        next_id += come
+        live = {i: own for i, own in live.items() if i not in gone} | new
+        standing.update(new, gone)
+        if chance.random() < 0.3:
+            standing.expect(chance.choice([0, 1]), chance.choice([1, 1_000_000]))
+        check(standing, live)
+        for side in (0, 1):
+            fewest = level_of(joint, live).groups(side) if live else 0
+            groups = standing._tracked.groups(grouping(joint, side))
+            assert fewest <= groups <= (1 + EPSILON) * fewest + 2 / ALPHA
+            tally, ranges_there = standing.tally(side), sum(map(len, live.values()))
+            assert (tally["fewest"], tally["ranges"]) == (groups, ranges_there) and 0 <= tally["hot"] <= ranges_there
 
 
 def test_a_level_is_what_it_was_when_it_is_read_again() -> None:

@@ -48,3 +48,17 @@ def test_rates_of_a_relation_are_not_those_of_another_whose_name_begins_like_it(
     played.joints.looks("r", "streams/r", ())
     assert played.joints.rates(look.levels) == {look.levels[0]: FORCED["groups"]}
     played.home.release()
+
+
+def test_levels_are_merged_for_a_round_that_is_large_enough(tmp_path: Path) -> None:
+    played = Played(tmp_path / "home", [stream("r"), stream("s")])
+    for i in range(14):
+        played.add(f"q{i}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b BETWEEN 0 AND {i}")
+        for name in ("r", "s"):
+            played.replan(name)
+    assert len(played.joints.looks("r", "streams/r", ())[0][0].levels) > 1
+    played.joints.expect("r", 1_000_000)
+    for name in ("r", "s"):
+        (look,), _ = played.joints.looks(name, f"streams/{name}", ())
+        assert len(look.levels) == 1
+    played.home.release()

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from headrace.families.joins.cost import band_rivals_s, groups_s
+from headrace.families.joins.level import Level, grouping, level_of, sides_of
 from headrace.families.joins.plan import BAND, FILTER, Box, Joint, Share
-from headrace.families.joins.standing import Level, grouping, level_of, sides_of
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
 
@@ -123,7 +123,8 @@ def _joint_lines(relation: str, joint: Joint, asked: Asked, kept: Mapping[str, i
         if joint.kind == BAND:
             rows = kept.get(joint.relations[1 - side], 0)
             rivals = ", ".join(f"{n} {_time(s)}" for n, s in band_rivals_s(found.ranges, rows).items())
-            yield f"  estimated: {_time(groups_s(found.groups))} an event; without groups: {rivals} ({rows:,} rows)"
+            by_groups = _time(groups_s(joint.kind, found.groups))
+            yield f"  estimated: {by_groups} an event; without groups: {rivals} ({rows:,} rows)"
 
 
 def _measured_lines(stats: Stats | None) -> list[str]:
@@ -136,6 +137,12 @@ def _measured_lines(stats: Stats | None) -> list[str]:
     line = f"measured: of {total:,} look-ups of the newest round, {shares}"
     seconds = stats["seconds"].get("joins", 0.0)
     line += f"; {_time(seconds / max(1, stats['rows']))} a row, all in all"
+    standing: Mapping[str, float] = load.get("standing", {})
+    if standing.get("ranges"):
+        levels, groups = int(standing["levels"]), int(standing["groups"])
+        line += f"; in {_many(levels, 'level')} of {_many(groups, 'group')}"
+        line += f", where one would have {min(groups, int(standing['fewest'])):,}" if levels > 1 else ""
+        line += f"; hotspots hold {standing['hot'] / standing['ranges']:.1%}"
     costs: Mapping[str, float] = load.get("rivals_s", {})
     if costs:
         line += "; select-joins by one method alone: " + ", ".join(f"{n} {_time(s)}" for n, s in costs.items())
@@ -151,11 +158,3 @@ def _time(seconds: float) -> str:
 
 def _many(count: int, one: str, more: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else more or one + 's'}"
-
-
-def summed(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    total: dict[str, float] = {}
-    for part in parts:
-        for name, value in part.items():
-            total[name] = total.get(name, 0) + value
-    return total

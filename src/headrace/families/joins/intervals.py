@@ -1,8 +1,8 @@
 """An index of standing intervals: which of them a value stabs.
 
 It serves plain range filters and the scattered rest of standing joins, for which the thesis (section 4.1.2) falls back
-on "a traditional processing method".  Built once and never changed; changes are levels beside it (`standing.py`).  It is
-made of arrays alone, thirty to forty-five bytes an interval and never over sixty, and sent to worker processes as is.
+on "a traditional processing method".  Built once and never changed: changes are levels beside it (`standing.py`).
+Made of arrays alone, thirty to forty-five bytes an interval and never over sixty; sent to worker processes as is.
 """
 
 from __future__ import annotations

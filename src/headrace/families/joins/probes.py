@@ -23,13 +23,13 @@ from headrace.families.joins.band_index import BandIndex
 from headrace.families.joins.image import Image
 from headrace.families.joins.interval_prefixes import PrefixIndex, Records
 from headrace.families.joins.intervals import IntervalIndex
+from headrace.families.joins.level import Level
 from headrace.families.joins.plan import BAND, FILTER
 from headrace.families.joins.routing import Router
 from headrace.families.joins.rowfiles import write_table
 from headrace.families.joins.select_index import Events, Rectangles, Rows
 from headrace.families.joins.select_kernels import Nodes
 from headrace.families.joins.select_methods import METHODS, Lists, Methods
-from headrace.families.joins.standing import Level
 
 DENSE_MAX = 512  # groups
 FILTERED_AT_ONCE = 1 << 16

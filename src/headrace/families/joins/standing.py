@@ -4,80 +4,24 @@ Queries that come together are a level; a level at least a quarter as large as t
 query is indexed anew a few times in its life, there are few levels, and workers load only what is new.  A query that
 goes is forgotten when its level is next merged: until then its places are counted, and nobody reads them.
 
-In a level, ranges are grouped by what they have in common (`partition.py`): of a band by its differences, of a
-select-join by the range of side 1 for rows of side 0, and the other way round.
+Events are looked up for the groups of every level, which are more than one index would have; how many more is tracked
+(`tracking.py`).  Once that has cost what one index does, all levels are merged: so it never costs more than twice what
+it might.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
-from headrace.families.joins.partition import canonical
-from headrace.families.joins.plan import BAND, FILTER, Box, Joint
+from headrace.families.joins.cost import build_s, groups_s
+from headrace.families.joins.level import Level, grouping, level_of, merged
+from headrace.families.joins.plan import Box, Joint
+from headrace.families.joins.tracking import Tracked
 
 RATIO = 4
 GONE_MAX = 0.5
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Level:
-    """Ranges of queries (a query may have several) with their group for rows of each side."""
-
-    ids: Ints
-    lo: tuple[Numbers, Numbers]
-    hi: tuple[Numbers, Numbers]
-    group: tuple[Ints32, Ints32]
-
-    def __len__(self) -> int:
-        return self.ids.size
-
-    @staticmethod
-    def build(joint: Joint, ids: Ints, lo: tuple[Numbers, Numbers], hi: tuple[Numbers, Numbers]) -> Level:
-        of_side_1 = canonical(lo[1], hi[1]).group
-        of_side_0 = of_side_1 if joint.kind == BAND else canonical(lo[0], hi[0]).group
-        return Level(ids, lo, hi, (of_side_1, of_side_0))
-
-    def groups(self, which: int) -> int:
-        return int(self.group[which].max()) + 1 if self.ids.size else 0
-
-    def groups_for(self, joint: Joint, relation: str) -> int:
-        """How many a row of the relation is looked up for."""
-        return sum(self.groups(grouping(joint, side)) for side in sides_of(joint, relation))
-
-    def pack(self) -> bytes:
-        sink = io.BytesIO()
-        arrays = {"ids": self.ids, "lo0": self.lo[0], "lo1": self.lo[1], "hi0": self.hi[0], "hi1": self.hi[1],
-                  "group0": self.group[0], "group1": self.group[1]}  # fmt: skip
-        np.savez(sink, allow_pickle=False, **arrays)
-        return sink.getvalue()
-
-    @staticmethod
-    def unpack(data: bytes) -> Level:
-        with np.load(io.BytesIO(data), allow_pickle=False) as found:
-            a = {name: found[name] for name in found.files}
-        return Level(a["ids"], (a["lo0"], a["lo1"]), (a["hi0"], a["hi1"]), (a["group0"], a["group1"]))
-
-
-def sides_of(joint: Joint, relation: str) -> list[int]:
-    """Both, where it is joined with itself."""
-    return [side for side in (0, 1) if joint.relations[side] == relation]
-
-
-def grouping(joint: Joint, side: int) -> int:
-    """Which grouping of a level rows of a side are looked up in: that of a filter is by the attribute itself."""
-    return 1 if joint.kind == FILTER else side
-
-
-def level_name(data: bytes) -> str:
-    """The file of a packed level: named by its content, it is never another."""
-    return f"{sha256(data).hexdigest()[:32]}.npz"
 
 
 class Standing:
@@ -88,21 +32,47 @@ class Standing:
         self.levels: list[Level] = []
         self._here: dict[int, int] = {}  # how many ranges each has; of those that are gone, in the levels still
         self._gone: dict[int, int] = {}
+        self._tracked = Tracked(joint)
+        self._rent_s = 0.0
 
     def __len__(self) -> int:
         return len(self._here)
 
     def update(self, comes: Mapping[int, Sequence[Box]], goes: Collection[int]) -> None:
         """Queries come and go."""
-        self._gone.update({i: self._here.pop(i) for i in goes})
+        for i in goes:
+            self._gone[i] = self._here.pop(i)
+            self._tracked.remove(i, self._gone[i])
         self._here.update({i: len(boxes) for i, boxes in comes.items()})
         if comes:
             self.levels.append(level_of(self.joint, comes))
+            self._tracked.add(self.levels[-1])
         self._merge()
 
+    def expect(self, side: int, events: int) -> None:
+        """So many events of a side are looked up next."""
+        which = grouping(self.joint, side)
+        more = sum(level.groups(which) for level in self.levels) - self._tracked.groups(which)
+        self._rent_s += events * groups_s(self.joint.kind, max(0, more))
+        if len(self.levels) > 1 and self._rent_s > build_s(self.joint.kind, self._size):
+            self._merge_from(0)
+            self._rent_s = 0.0
+
+    def tally(self, side: int) -> dict[str, float]:
+        """As rows of a side find them: levels, their groups, those one index would have; ranges, and how many of them
+        are in hotspots."""
+        which = grouping(self.joint, side)
+        here = sum(self._here.values())
+        return {"levels": len(self.levels), "groups": sum(level.groups(which) for level in self.levels),
+                "fewest": self._tracked.groups(which), "ranges": here,
+                "hot": here * self._tracked.coverage(which)}  # fmt: skip
+
+    @property
+    def _size(self) -> int:
+        return sum(len(level) for level in self.levels)
+
     def _merge(self) -> None:
-        total = sum(len(level) for level in self.levels)
-        if sum(self._gone.values()) > GONE_MAX * total:
+        if sum(self._gone.values()) > GONE_MAX * self._size:
             self._merge_from(0)
         while len(self.levels) > 1 and len(self.levels[-1]) * RATIO >= len(self.levels[-2]):
             self._merge_from(len(self.levels) - 2)
@@ -110,29 +80,7 @@ class Standing:
     def _merge_from(self, first: int) -> None:
         ids = np.concatenate([level.ids for level in self.levels[first:]])
         kept = ~np.isin(ids, np.fromiter(self._gone, np.int64, len(self._gone)))
-        merged = _merged(self.joint, self.levels[first:], kept)
+        level = merged(self.joint, self.levels[first:], kept)
         for i in set(ids[~kept].tolist()):
             del self._gone[i]
-        self.levels[first:] = [merged] if len(merged) else []
-
-
-def level_of(joint: Joint, queries: Mapping[int, Sequence[Box]]) -> Level:
-    """All ranges of some queries."""
-    ids = np.array([i for i, boxes in queries.items() for _ in boxes], np.int64)
-    kind = np.float64 if _is_double(joint) else np.int64
-    ends = np.array([box for boxes in queries.values() for box in boxes], kind).reshape(-1, 4)
-    columns = [np.ascontiguousarray(ends[:, i]) for i in range(4)]
-    return Level.build(joint, ids, (columns[0], columns[2]), (columns[1], columns[3]))
-
-
-def _is_double(joint: Joint) -> bool:
-    return joint.kind == BAND and joint.meets[0][0].type.is_fractional
-
-
-def _merged(joint: Joint, levels: Sequence[Level], kept: NDArray[np.bool_]) -> Level:
-    ids = np.concatenate([level.ids for level in levels])
-    lo, hi = (
-        tuple(np.concatenate([getattr(level, name)[side] for level in levels])[kept] for side in (0, 1))
-        for name in ("lo", "hi")
-    )
-    return Level.build(joint, ids[kept], (lo[0], lo[1]), (hi[0], hi[1]))
+        self.levels[first:] = [level] if len(level) else []

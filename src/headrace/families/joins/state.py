@@ -15,12 +15,14 @@ from typing import NamedTuple
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
+from headrace.families.joins.cost import summed
+from headrace.families.joins.level import Level, level_name, sides_of
 from headrace.families.joins.plan import FILTER, Joint, Share, filter_share, horizon_us, share
 from headrace.families.joins.probes import Rates
 from headrace.families.joins.probing import Look
 from headrace.families.joins.rounds import JoinRounds
 from headrace.families.joins.rowfiles import RowFile
-from headrace.families.joins.standing import Level, Standing, level_name, sides_of
+from headrace.families.joins.standing import Standing
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.values import Relation
 
@@ -130,10 +132,11 @@ class Joints:
         """Whether it has joins: filters keep nothing."""
         return bool(self._needs.get(relation))
 
-    def groups(self, relation: str) -> int:
-        """Groups that a row of the relation is looked up for."""
-        levels = self._levels_of(relation).items()
-        return sum(level.groups_for(joint, relation) for joint, own in levels for level in own)
+    def tally(self, relation: str) -> dict[str, float]:
+        """How the queries of a relation stand (`Standing.tally`), of all joints together."""
+        with self._planning:
+            found = [(own, side) for joint, own in self._standing.items() for side in sides_of(joint, relation)]
+            return summed(own.tally(side) for own, side in found)
 
     # -- rows ---------------------------------------------------------------------------------------
 
@@ -180,6 +183,13 @@ class Joints:
         self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
 
     # -- a round ------------------------------------------------------------------------------------
+
+    def expect(self, relation: str, events: int) -> None:
+        """So many rows of a relation are looked up next: levels are merged where that is worth it."""
+        with self._planning:
+            for joint, standing in self._standing.items():
+                for side in sides_of(joint, relation):
+                    standing.expect(side, events)
 
     def looks(
         self, relation: str, folder: str, committed: Sequence[FileMark]

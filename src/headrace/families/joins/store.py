@@ -18,10 +18,10 @@ import pyarrow as pa
 from headrace.families.joins.arrays import Ints
 from headrace.families.joins.attributes import Attribute, Mask, key_marks, keys, marks, numbers
 from headrace.families.joins.image import Image
+from headrace.families.joins.level import Level, level_name
 from headrace.families.joins.plan import BAND, Joint
 from headrace.families.joins.probes import Prober, prober
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, State, file_state, map_table
-from headrace.families.joins.standing import Level, level_name
 from headrace.runtime.ledger import damaged
 
 OK = 0

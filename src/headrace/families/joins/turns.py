@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from headrace.families.joins.cost import price_s
-from headrace.families.joins.explain import summed
+from headrace.families.joins.cost import price_s, summed
 from headrace.families.joins.plan import NOBODY
 from headrace.families.joins.probing import Look, Report, Task
 from headrace.families.joins.rounds import KIND as FOLDER
@@ -57,6 +56,7 @@ class Turns:
         self._tidy()
 
     def take(self, tasks: Tasks, round: Round) -> Turn:
+        self._joints.expect(self._name, round.census.rows)
         looks, held = self._joints.looks(self._name, self._place.folder, self._committed())
         return Turn(looks, held, self._take(tasks, round, looks) if round.census.rows else [])
 
@@ -106,10 +106,11 @@ class Turns:
 
     def _load(self, turn: Turn, round: Round) -> Load:
         written = [w for r in turn.reports for w in r.written]
-        methods = {name: int(count) for name, count in summed([w.events for w in written]).items()}
-        price = price_s(round.census.rows, self._joints.groups(self._name))
-        rivals = summed([w.costs_s for w in written])
-        return Load(priced={"joins": price}, methods=methods, rivals_s=rivals, kept_rows=self._kept(turn))
+        methods = {name: int(count) for name, count in summed(w.events for w in written).items()}
+        standing, rivals = self._joints.tally(self._name), summed(w.costs_s for w in written)
+        price = price_s(round.census.rows, int(standing.get("groups", 0)))
+        return Load(priced={"joins": price}, methods=methods, rivals_s=rivals, kept_rows=self._kept(turn),
+                    standing=standing)  # fmt: skip
 
     def _needs_all(self) -> bool:
         return self._place.relation.is_table
