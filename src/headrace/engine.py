@@ -34,6 +34,7 @@ from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.statistics import RoundStats
 from headrace.sql.bind import bind
 from headrace.sql.duration import parse_duration_us
+from headrace.sql.emit import quote_name
 from headrace.sql.query import Query
 from headrace.sql.schema import deleted_column, parse_schema
 from headrace.values import TIMESTAMP, Field, Relation
@@ -326,7 +327,7 @@ class Engine:
         if schema is None:
             if isinstance(source, str):
                 raise CatalogError("a schema is needed", value=source, hint="schema='symbol STRING, price DOUBLE, …'")
-            schema = ", ".join(f"`{f.name}` {f.dataType.simpleString()}" for f in source.schema.fields)
+            schema = ", ".join(f"{quote_name(f.name)} {f.dataType.simpleString()}" for f in source.schema.fields)
         return parse_schema(schema)
 
     def _check_catalog(self) -> None:

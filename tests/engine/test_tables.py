@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 import headrace
@@ -135,3 +136,32 @@ def test_without_it_the_column_is_like_others(spark: SparkSession, tmp_path: Pat
     eng.add(QUERIES["rows"], name="rows")
     eng.run()
     assert canonical(eng.results("rows"), COLUMNS) == [("a", 1, 2, True)]
+
+
+def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    """`row`, backquotes, keywords: in tables, their keys and deletions, in joins and in event times."""
+    names = ["row", "a`b", "select", "t`s", "u.v w"]
+    rows = [("x", 1, False, 0, 5), ("x", 2, False, 1, 6), ("y", 3, False, 2, 7), ("y", 4, True, 3, 8)]
+    kinds = [pa.string(), pa.int32(), pa.bool_(), pa.timestamp("us", "UTC"), pa.int64()]
+    columns = {n: pa.array(v, k) for n, v, k in zip(names, zip(*rows, strict=True), kinds, strict=True)}
+    for name in ("t", "s"):
+        write_file(tmp_path / name, 0, pa.table(columns))
+    eng = headrace.Engine(tmp_path / "race", spark=spark)
+    schema = "`row` STRING, `a``b` INT, `select` BOOLEAN, `t``s` TIMESTAMP, `u.v w` BIGINT"
+    eng.create_table("t", f"parquet:{tmp_path}/t", schema=schema, key="row", deleted="select")
+    eng.create_stream("s", f"parquet:{tmp_path}/s", schema=schema, time="t`s", late="1 hour")
+    eng.add("SELECT `row`, `a``b` AS `c``d` FROM t", name="table")
+    eng.add("SELECT s.`row` AS k, t.`a``b` - s.`a``b` AS d, upper(s.`row`) AS u, s.`u.v w` "
+            "FROM s JOIN t ON t.`row` = s.`row`", name="joined")
+    eng.add("SELECT `row`, sum(`a``b`) AS n FROM s GROUP BY `row`, window(`t``s`, '1 second')", name="window")
+    eng.add("SELECT `a``b` AS n FROM s WHERE `a``b` > 2", name="filter")
+    eng.run()
+    assert eng.results("table").to_pylist() == [{"row": "x", "c`d": 2}]
+    assert canonical(eng.results("joined"), ["k", "d", "u", "u.v w"]) == [("x", 0, "X", 6), ("x", 1, "X", 5)]
+    assert canonical(eng.results("filter"), ["n"]) == [(3,), (4,)]
+
+
+def test_names_of_ours_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(headrace.HeadraceError, match="_headrace_row"):
+        headrace.Engine(tmp_path / "race").create_stream("s", "rate://1", schema="_headrace_row INT, ts TIMESTAMP",
+                                                         time="ts")

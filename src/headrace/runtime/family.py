@@ -22,6 +22,7 @@ from headrace.disk import Disk
 from headrace.runtime.answers import Block
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.runtime.statistics import NO_LOAD, Census, Load, Stopwatch
+from headrace.sql.emit import quote_name
 from headrace.values import Relation
 
 OK, LATE, NO_TIME, BAD = range(4)
@@ -41,9 +42,9 @@ class Batch:
 
     def kind(self) -> str:
         """SQL: whether a row counts (OK), and if not, why."""
-        time = f"`{self.relation.time}`"
         cases = [f"WHEN `{CORRUPT}` IS NOT NULL THEN {BAD}"] if self.has_corrupt else []
         if self.relation.time is not None:
+            time = quote_name(self.relation.time)
             cases.append(f"WHEN {time} IS NULL THEN {NO_TIME}")
             if self.watermark_us is not None:
                 cases.append(f"WHEN unix_micros({time}) < {steady(self.watermark_us, time)} THEN {LATE}")

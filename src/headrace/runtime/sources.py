@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.errors import SourceError, near
 from headrace.runtime.family import CORRUPT
+from headrace.sql.emit import quote_name
 from headrace.values import BIGINT, TIMESTAMP, Relation
 
 DATAFRAME = "dataframe:"
@@ -148,7 +149,7 @@ def _open_rate(spark: SparkSession, relation: Relation, source: Source) -> DataF
     for name, value in source.options:
         reader = reader.option(name, value)
     made = {TIMESTAMP: "timestamp", BIGINT: "value"}
-    return reader.load().selectExpr(*(f"`{made[f.type]}` AS `{f.name}`" for f in relation.fields))
+    return reader.load().selectExpr(*(f"`{made[f.type]}` AS {quote_name(f.name)}" for f in relation.fields))
 
 
 def _open_kafka(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:

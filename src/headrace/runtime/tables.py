@@ -10,8 +10,9 @@ from pyspark.sql.functions import expr
 from headrace.runtime.answers import file_mark
 from headrace.runtime.family import BAD, Batch, Outcome, Place, Round
 from headrace.runtime.sources import ARRIVAL
+from headrace.sql.emit import quote_name
 
-NUMBER = "_headrace_number"
+NUMBER, ROW = "_headrace_number", "_headrace_row"
 
 
 class TableState:
@@ -45,10 +46,12 @@ class TableState:
 
     def _merge(self, batch: Batch) -> DataFrame:
         relation = self._place.relation
-        keys = [f"`{k}`" for k in relation.key]
+        keys = [quote_name(k) for k in relation.key]
         latest = latest_rows(batch)
         # the deletions of a round hide the old rows of their keys, and are not kept themselves
-        live = latest if relation.deleted is None else latest.where(f"NOT coalesce(`{relation.deleted}`, false)")
+        live = latest
+        if relation.deleted is not None:
+            live = latest.where(f"NOT coalesce({quote_name(relation.deleted)}, false)")
         if self._snapshot is None:
             return live
         old = self._read(batch.frame.sparkSession, self._snapshot)
@@ -67,10 +70,10 @@ class TableState:
 def latest_rows(batch: Batch) -> DataFrame:
     """The last row of each key in a round, deletions among them."""
     relation = batch.relation
-    fields = [f"`{f.name}`" for f in relation.fields]
+    fields = [quote_name(f.name) for f in relation.fields]
     arrival = [f"`{ARRIVAL}`"] if ARRIVAL in batch.frame.columns else []
     good = batch.frame.where(f"({batch.kind()}) <> {BAD}")
     new = good.selectExpr(*fields, f"struct({', '.join([*arrival, 'monotonically_increasing_id()'])}) AS {NUMBER}")
-    keys = [f"`{k}`" for k in relation.key]
-    rows = new.selectExpr(*keys, f"struct({', '.join(fields)}) AS row", NUMBER)
-    return rows.groupBy(*keys).agg(expr(f"max_by(row, {NUMBER}) AS row")).select("row.*")
+    keys = [quote_name(k) for k in relation.key]
+    rows = new.selectExpr(*keys, f"struct({', '.join(fields)}) AS {ROW}", NUMBER)
+    return rows.groupBy(*keys).agg(expr(f"max_by({ROW}, {NUMBER}) AS {ROW}")).select(f"{ROW}.*")

@@ -11,6 +11,7 @@ from headrace.sql.parse_core import Cursor
 from headrace.sql.text import tokenize
 from headrace.values import BOOLEAN, Field
 
+OURS = "_headrace_"
 __all__ = ["deleted_column", "parse_duration_us", "parse_schema"]
 
 
@@ -39,6 +40,8 @@ def field_list(cursor: Cursor) -> tuple[Field, ...]:
             raise cursor.error("the column is there twice", token, value=name)
         if not name:
             raise cursor.error("a column needs a name", token)
+        if name.lower().startswith(OURS):
+            raise cursor.error("this column's name is one of ours", token, value=name, hint=f"not {OURS}…")
         seen.add(name.lower())
         cursor.take(":")
         fields.append(Field(name, cursor.type_name()))

@@ -22,6 +22,7 @@ from headrace.families.joins.turns import Turn, Turns, nothing
 from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Reading, Round
 from headrace.runtime.statistics import Stopwatch
 from headrace.runtime.tables import latest_rows
+from headrace.sql.emit import quote_name
 
 BATCHES_MAX = 1 << 16  # of a task
 ONE_TASK_ROWS_MAX = 50_000  # of a stream: more are looked up on all cores, however few bytes they are
@@ -99,10 +100,11 @@ class SparkTasks:
 
 
 def _rows(batch: Batch) -> DataFrame:
-    """The relation's columns, and the kind of each row; of a table, the last row of each key."""
+    """The relation's columns, and the kind of each row; of a table, the last row of each key.  Columns are numbered:
+    `mapInArrow` does not take every name."""
     if batch.is_small:
         batch = replace(batch, frame=batch.frame.coalesce(1))
-    fields = [f"`{f.name}`" for f in batch.relation.fields]
+    fields = [f"{quote_name(f.name)} AS c{i}" for i, f in enumerate(batch.relation.fields)]
     if batch.relation.is_table:
         return latest_rows(batch).selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
     kinds = batch.frame.selectExpr(*fields, f"CAST({batch.kind()} AS TINYINT) AS {KIND}")
@@ -135,11 +137,11 @@ def _taking(task: Task) -> Work:
     def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        own = _stamped(task)
+        own, names = _stamped(task), [*(f.name for f in task.relation.fields), KIND]
         for number, batch in enumerate(batches):
             part = context.partitionId() * BATCHES_MAX + number
             if batch.num_rows:
-                rows = pa.Table.from_batches([batch])
+                rows = pa.Table.from_batches([batch]).rename_columns(names)
                 yield _told(partial(take_batch, rows, own, part, _store(task.root)))
 
     return take

@@ -22,7 +22,7 @@ from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Reading, Rou
 from headrace.runtime.faults import is_interrupted, is_query_fault, reason_of
 from headrace.runtime.statistics import Load, Stopwatch
 from headrace.runtime.tables import TableState
-from headrace.sql.emit import emit_query
+from headrace.sql.emit import emit_query, quote_name
 from headrace.sql.query import Query
 
 VIEW = "headrace_rows"
@@ -164,7 +164,7 @@ class PlainWork:
             return self._table.upsert(batch, round, outcome)
         if self._stateful() and round.census.rows:
             good = batch.frame.where(f"({batch.kind()}) = {OK}")
-            self._log.append(good.select(*(f"`{f.name}`" for f in self._place.relation.fields)), round, outcome)
+            self._log.append(good.select(*(quote_name(f.name) for f in self._place.relation.fields)), round, outcome)
             self._check_limit(outcome)
         return None
 

@@ -17,7 +17,7 @@ from headrace.families.windows.cells import attribute_sql, rank_sql
 from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
 from headrace.families.windows.sketches.kinds import Limits
-from headrace.sql.emit import emit
+from headrace.sql.emit import emit, quote_name
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Column, Expr, columns_of
 from headrace.values import Relation
@@ -100,15 +100,15 @@ def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str, limits: 
 @lru_cache(maxsize=16)
 def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, str]:
     """What stands before and after the rows in the text, and the attributes of cells: the same from round to round."""
-    has_time = relation.time is not None
     columns = {KIND: KIND}
-    if has_time:
-        columns["t"] = f"unix_micros(`{relation.time}`)"
+    if relation.time is not None:
+        columns["t"] = f"unix_micros({quote_name(relation.time)})"
     if cuts.cuts:
         columns[PANE] = f"{columns['t']} - pmod({columns['t']}, {cuts.pane_us}L)"
     keys = all_keys(cuts)
     sets = [(KIND, PANE, *_group_columns(cuts, c, keys, columns)) for c in range(len(cuts.cuts))] or [(KIND,)]
-    aggregates = [f"{'max(t)' if has_time else 'CAST(NULL AS BIGINT)'} AS {NEWEST}"]
+    newest = "max(t)" if "t" in columns else "CAST(NULL AS BIGINT)"
+    aggregates = [f"{newest} AS {NEWEST}"]
     args = {"1": "1"}
     for (function, text), name in part_names(cuts.measures).items():
         arg = args.setdefault(text, f"a{len(args)}")

@@ -17,7 +17,7 @@ from headrace.families.windows.aggregate import NEWEST, PANE, all_keys, cell_nam
 from headrace.families.windows.cells import attribute_sql, ranks_of
 from headrace.families.windows.columns import KIND, LOW, ROWS_PART, counted, part_names
 from headrace.families.windows.plan import Cuts
-from headrace.sql.emit import emit
+from headrace.sql.emit import emit, quote_name
 from headrace.values import Relation
 
 Make = Callable[[pa.Table], pa.ChunkedArray | pa.Array]
@@ -48,11 +48,11 @@ def _sent(cuts: Cuts, relation: Relation) -> tuple[str, dict[str, Make]]:
     assert relation.time is not None
     (cut,) = cuts.cuts
     own, keys = grouping(cut), all_keys(cuts)
-    made = {KIND: as_is(KIND), PANE: _pane(send(f"unix_micros(`{relation.time}`)"), cuts.pane_us)}
+    made = {KIND: as_is(KIND), PANE: _pane(send(f"unix_micros({quote_name(relation.time)})"), cuts.pane_us)}
     made |= {key_name(keys.index(key)): as_is(counted(key, emit(key))) for key in own.keys}
     made |= {cell_name(cuts, key): _rank(send(attribute_sql(key)), cuts, i) for i, (key, _) in enumerate(cuts.edges)}
     made |= {name: as_is(text) for name, text in words(cuts, 0).items()}
-    made[NEWEST] = as_is(f"unix_micros(`{relation.time}`)")
+    made[NEWEST] = as_is(f"unix_micros({quote_name(relation.time)})")
     parts = part_names(cuts.measures)
     values = {arg for function, arg in parts if function != "count"}
     for (function, arg), name in parts.items():
