@@ -33,6 +33,7 @@ SEED = 4
 EVENTS = 20_000
 BUDGET_S = 0.5  # a method is given as many events as take about this long
 REPEATS = 3
+GROWTH = 4  # so many times more events at most: the first ones may be quick
 OUTPUT_MAX = 2_000_000  # answers that are written at once
 SELECTIVITY, JOINING = 0.1, 1_000.0
 
@@ -61,7 +62,7 @@ def events_per_s(method: Method, events: int) -> float:
     method(1)  # compiled, if it was not
     count, took = 1, _seconds(method, 1)
     while count < events and took < BUDGET_S / 8:
-        count = min(events, max(2 * count, int(count * BUDGET_S / 8 / max(took, 1e-6))))
+        count = min(events, max(2, min(GROWTH, int(BUDGET_S / 8 / max(took, 1e-6)))) * count)
         took = _seconds(method, count)
     return count / sorted(_seconds(method, count) for _ in range(REPEATS))[REPEATS // 2]
 
