@@ -43,7 +43,8 @@ def test_the_most_this_process_took_only_grows() -> None:
     assert peak_bytes() >= before > 10_000_000 and block.nbytes == 400_000_000
 
 
-def test_a_month_of_three_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_month_of_five_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(month, "DAYS", 5)
     told: list[str] = []
     figures = {f.name: f.value for f in month.Month(tmp_path / "month", quick=True).run(told.append)}

@@ -51,9 +51,9 @@ def long(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Answe
 
 
 @pytest.mark.timeout(600)
-def test_three_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> None:
-    hits = kill_and_restart(CHILD, tmp_path, "short", [at(2, 1), at(7, 3), at(5, 4, 0.002)])
-    assert hits == 3
+def test_two_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> None:
+    hits = kill_and_restart(CHILD, tmp_path, "short", [at(2, 1), at(5, 4, 0.002)])
+    assert hits == 2
     check_same(tmp_path / "race", "short", short)
 
 

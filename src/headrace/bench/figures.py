@@ -75,7 +75,7 @@ LINES = (
     Line("joins", "routing_to_best", "routing, events/s against the best single method, the worst of 18 workloads", 1,
          unit="×"),
     Line("joins", "routing_opt_ratio", "OPT, which knows the true cost, against routing, the same", most=1.5, unit="×"),
-    Line("joins", "change_500000_ms", "one more or one less of 500,000 ranges in hotspots", most=1, unit=" ms"),
+    Line("joins", "change_500000_ms", "one more or one less of 500,000 band joins", most=1, unit=" ms"),
     Line("joins", "histogram_20_error", "how many of 100,000 ranges hold a value, by 20 buckets: error", most=0.15),
     Line("weave", "plan_2000_divisors_s", "Weave Share, 2,000 windows", most=1, unit=" s"),
     Line("weave", "plan_100000_divisors_s", "Weave Share, 100,000 windows", most=60, unit=" s"),

@@ -158,7 +158,7 @@ def play(checked: Checked, steps: list[Any]) -> None:
 ALPHAS = st.sampled_from([0.05, 0.1, 0.25, 0.5, 1.0])
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(histories(), ALPHAS, st.sampled_from([0.1, 0.5, 2.0]), st.sampled_from([8, 512]))
 def test_the_invariants_hold_after_every_step(
     history: tuple[Any, list[Any]], alpha: float, epsilon: float, block: int
