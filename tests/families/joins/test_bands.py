@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headrace.families.joins import band_rivals
 from headrace.families.joins.band_index import BandIndex
+from headrace.families.joins.band_kernels import Runs
 
 Ranges = list[tuple[Any, Any]]
 
@@ -82,9 +83,12 @@ def test_every_answer_and_no_other(seed: int) -> None:
     got = sorted(zip(runs.event.tolist(), (runs.query // 10).tolist(), runs.first.tolist(), runs.last.tolist(),
                      strict=True))  # fmt: skip
     assert got == wanted
+    order = np.argsort(lo, kind="stable")
+    out = Runs(*(np.empty(len(wanted), np.int64) for _ in range(4)))
+    assert band_rivals.merge_runs(lo[order], hi[order], rows, events, out) == len(wanted)
+    assert sorted(zip(*(c.tolist() for c in out._replace(query=order[out.query])), strict=True)) == wanted
     counts = np.bincount([own[0] for own in wanted], minlength=events.size).tolist()
     assert index.count(prefixes).tolist() == counts
-    order = np.argsort(lo, kind="stable")
     for method in ("query_outer", "merge", "data_outer"):
         marks, found = np.full(lo.size, -1, np.int32), np.empty(events.size, np.int64)
         most = (np.maximum.accumulate(hi[order]),) if method == "data_outer" else ()

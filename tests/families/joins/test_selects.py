@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from headrace.families.joins import select_rivals
 from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.band_kernels import Runs
 from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
-from headrace.families.joins.select_kernels import joining
+from headrace.families.joins.select_kernels import joining, write_runs
 from headrace.families.joins.select_rivals import Boxes, Marks, Packed
 from tests.families.joins.test_bands import draw_numbers, draw_ranges, groups_of
 
@@ -36,7 +37,19 @@ def test_every_affected_query_and_no_other(seed: int) -> None:
     ends, found = index.affected(index.probe(rows, events), events.b.size)
     starts = np.append(0, ends[:-1])
     assert [sorted(found[s:e] // 10) for s, e in zip(starts, ends, strict=True)] == [sorted(own) for own in wanted]
+    check_runs(sides, rows, events, np.append(0, ends), found // 10)
     check_rivals(sides, rows, events, wanted)
+
+
+def check_runs(sides: list[Numbers], rows: Rows, events: Events, at: Ints, queries: Ints) -> None:
+    first, last = np.empty(events.b.size, np.int64), np.empty(events.b.size, np.int64)
+    joining(rows.b, events.b, first, last)
+    out = Runs(*(np.empty(queries.size, np.int64) for _ in range(4)))
+    write_runs(sides[2], sides[3], at, queries, rows.c, first, last, out)
+    assert out.query.tolist() == queries.tolist()
+    for event, q, begin, end in zip(*(column.tolist() for column in out), strict=True):
+        has = (rows.b == events.b[event]) & (sides[2][q] <= rows.c) & (rows.c <= sides[3][q])
+        assert np.flatnonzero(has).tolist() == list(range(begin, end + 1))
 
 
 def draw_rows(r: Random, is_float: bool) -> Rows:

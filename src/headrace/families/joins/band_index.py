@@ -21,12 +21,10 @@ class Prefixes:
 
 @dataclass(frozen=True, slots=True)
 class BandIndex:
-    """`ids` and `highs` belong to `groups.left`, `lows` to `groups.right`."""
+    """`ids` belong to `groups.left`."""
 
     groups: BandGroups
     ids: Ints
-    highs: Numbers
-    lows: Numbers
 
     @staticmethod
     def build(ids: Ints, lo: Numbers, hi: Numbers, group: Ints32) -> BandIndex:
@@ -41,7 +39,7 @@ class BandIndex:
         left, right = lo[by_left], hi[by_right]
         point = left[at[1:] - 1]  # the greatest left end is common to all
         groups = BandGroups(at, point, left, right, (place[by_right] - first).astype(np.int32))
-        return BandIndex(groups, ids[by_left], hi[by_left], lo[by_right])
+        return BandIndex(groups, ids[by_left])
 
     def probe(self, rows: Numbers, events: Numbers) -> Prefixes:
         """Both in order."""
@@ -61,7 +59,6 @@ class BandIndex:
         ends = np.cumsum(counts)
         total = int(ends[-1]) if ends.size else 0
         out = Runs(*(np.empty(total, np.int64) for _ in range(4)))
-        kernels.write_runs(self.groups, self.ids, self.highs, self.lows, rows, events, found.lefts, found.rights,
-                           ends - counts, out)  # fmt: skip
+        kernels.write_runs(self.groups, self.ids, rows, events, found.lefts, found.rights, ends - counts, out)
         return out
 

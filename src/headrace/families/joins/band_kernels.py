@@ -134,29 +134,39 @@ def count_affected(groups: BandGroups, lefts: Ints32, rights: Ints32) -> Ints:
 
 @numba.njit(cache=True, nogil=True)
 def write_runs(
-    groups: BandGroups, ids: Ints, highs: Numbers, lows: Numbers, rows: Numbers, events: Numbers, lefts: Ints32,
-    rights: Ints32, cursor: Ints, out: Runs,
+    groups: BandGroups, ids: Ints, rows: Numbers, events: Numbers, lefts: Ints32, rights: Ints32, cursor: Ints,
+    out: Runs,
 ) -> None:  # fmt: skip
-    """Who is affected by what: `ids`, `highs` are of ranges in left order, `lows` in right order; answers of an event
-    are written from `cursor` on."""
+    """Who is affected by what: `ids` are of ranges in left order; answers of an event are written from `cursor` on.
+
+    Rows of an answer are those on both sides of the point.  Before it they begin later the greater the left end, after
+    it they end later the greater the right end: both are found by walking on."""
     at, left, right = groups.at, groups.left, groups.right
+    lasts = np.empty(np.max(at[1:] - at[:-1]), np.int64)  # of a group's ranges in left order
     for g in range(lefts.shape[0]):
-        start = at[g]
+        start, place = at[g], 0
         for e in range(events.size):
-            b, to = events[e], cursor[e]
-            for k in range(start, start + lefts[g, e]):
-                to = _write_run(out, to, e, ids[k], rows, b, left[k], highs[k])
-            for k in range(start, start + rights[g, e]):
-                if groups.by_right[k] >= lefts[g, e]:
-                    to = _write_run(out, to, e, ids[start + groups.by_right[k]], rows, b, lows[k], right[k])
+            b, to, by_left = events[e], cursor[e], lefts[g, e]
+            place = first_above(rows, b, groups.point[g], place)
+            lasts[:by_left] = place - 1
+            after = place
+            for k in range(start + rights[g, e] - 1, start - 1, -1):
+                after = first_above(rows, b, right[k], after)
+                if groups.by_right[k] < by_left:
+                    lasts[groups.by_right[k]] = after - 1
+                else:
+                    to = write_run(out, to, e, ids[start + groups.by_right[k]], place, after - 1)
+            first = first_at_least(rows, b, left[start])
+            for k in range(by_left):
+                first = next_at_least(rows, b, left[start + k], first)
+                to = write_run(out, to, e, ids[start + k], first, lasts[k])
             cursor[e] = to
 
 
-@numba.njit(cache=True, nogil=True)
-def _write_run(out: Runs, to: int, event: int, query: int, rows: Numbers, b: Any, lo: Any, hi: Any) -> int:
-    out.event[to], out.query[to] = event, query
-    out.first[to] = first_at_least(rows, b, lo)
-    out.last[to] = first_above(rows, b, hi, out.first[to]) - 1
+@numba.njit(cache=True, nogil=True, inline="always")
+def write_run(out: Runs, to: int, event: int, query: int, first: int, last: int) -> int:
+    """Where the next one goes."""
+    out.event[to], out.query[to], out.first[to], out.last[to] = event, query, first, last
     return to + 1
 
 
@@ -164,6 +174,23 @@ def _write_run(out: Runs, to: int, event: int, query: int, rows: Numbers, b: Any
 def first_at_least(rows: Numbers, b: Any, lo: Any) -> int:
     """The first row whose difference is not below lo."""
     low, high = 0, rows.size
+    while low < high:
+        middle = (low + high) // 2
+        if rows[middle] - b < lo:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def next_at_least(rows: Numbers, b: Any, lo: Any, place: int) -> int:
+    """The same from `place` on: steps that double, then halve."""
+    step, low, size = 1, place, rows.size
+    while low + step <= size and rows[low + step - 1] - b < lo:
+        low += step
+        step *= 2
+    high = min(low + step - 1, size)
     while low < high:
         middle = (low + high) // 2
         if rows[middle] - b < lo:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numba
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
-from headrace.families.joins.band_kernels import first_at_least
+from headrace.families.joins.band_kernels import Runs, first_above, first_at_least, write_run
 
 
 @numba.njit(cache=True, nogil=True)
@@ -38,6 +38,22 @@ def merge(lo: Numbers, hi: Numbers, rows: Numbers, events: Numbers, marks: Ints3
                 marks[q] = e
                 found += 1
         counts[e] = found
+
+
+@numba.njit(cache=True, nogil=True)
+def merge_runs(lo: Numbers, hi: Numbers, rows: Numbers, events: Numbers, out: Runs) -> int:
+    """The same with output, ranges named by their place; how many answers there are."""
+    to = 0
+    for e in range(events.size):
+        b, row = events[e], 0
+        for q in range(lo.size):
+            while row < rows.size and rows[row] - b < lo[q]:
+                row += 1
+            if row == rows.size:
+                break
+            if rows[row] - b <= hi[q]:
+                to = write_run(out, to, e, q, row, first_above(rows, b, hi[q], row) - 1)
+    return to
 
 
 @numba.njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from headrace.families.joins.arrays import Ints, Numbers
-from headrace.families.joins.band_kernels import first_above, first_at_least
+from headrace.families.joins.band_kernels import first_above, next_at_least
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import BAND, Box
 from headrace.families.joins.select_kernels import joining, reach
@@ -63,10 +63,12 @@ def _expanded(run: Run, event: Ints) -> tuple[Ints, Ints]:
 
 @numba.njit(cache=True, nogil=True)
 def _run_bands(rows: Numbers, b: Numbers, lo: float, hi: float, first: Ints, last: Ints) -> None:
-    """The rows `first` … `last` - 1 whose difference from each event is within [lo, hi]."""
+    """The rows `first` … `last` - 1 whose difference from each event is within [lo, hi]; both only move forward."""
+    begin = end = 0
     for e in range(b.size):
-        first[e] = first_at_least(rows, b[e], lo)
-        last[e] = first_above(rows, b[e], hi, first[e])
+        begin = next_at_least(rows, b[e], lo, begin)
+        end = first_above(rows, b[e], hi, max(begin, end))
+        first[e], last[e] = begin, end
 
 
 @numba.njit(cache=True, nogil=True)

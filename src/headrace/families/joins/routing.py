@@ -134,13 +134,9 @@ class Router:
         return self._among(self.ways(met), met)
 
     def run(self, methods: Methods, rows: Rows, events: Events) -> list[tuple[Ints, Found]]:
-        """Each event by its method: the places of events, and who they affect.
-
-        Some events tell which methods are worth it.  If it is one, the others are not asked, and nothing is looked up
-        that this method does not need."""
-        every = np.arange(events.b.size)
-        some = every[:: every.size // ASKED] if every.size > ALL_ASKED else every
-        ways = self.ways(methods.meet(rows, events.take(some)), every.size / max(1, some.size))
+        """Each event by its method: the places of events, and who they affect.  If one method is for all, nothing is
+        looked up that it does not need."""
+        every, ways = np.arange(events.b.size), self.ask(methods, rows, events)
         if len(ways) == 1:
             method = METHODS[ways[0]]
             return [(every, methods.run(method, rows.c, methods.meet(rows, events, counts=method != "groups")))]
@@ -148,6 +144,12 @@ class Router:
         chosen = self._among(ways, met)
         parts = [(METHODS[n], np.flatnonzero(chosen == n)) for n in ways]
         return [(own, methods.run(method, rows.c, met.take(own))) for method, own in parts if own.size]
+
+    def ask(self, methods: Methods, rows: Rows, events: Events) -> tuple[int, ...]:
+        """Numbers of the methods that are worth it, as some of the events tell."""
+        every = np.arange(events.b.size)
+        some = every[:: every.size // ASKED] if every.size > ALL_ASKED else every
+        return self.ways(methods.meet(rows, events.take(some)), every.size / max(1, some.size))
 
     def _able(self, shape: Shape) -> list[int]:
         return [number for number, method in enumerate(METHODS) if method in self.rates and method in shape.ways]

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numba
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
-from headrace.families.joins.band_kernels import count_down_to, count_up_to
+from headrace.families.joins.band_kernels import Runs, count_down_to, count_up_to, write_run
 
 
 class SelectGroups(NamedTuple):
@@ -144,6 +144,19 @@ def write_affected(groups: SelectGroups, ids: Ints, records: Nodes, size: int, c
             if groups.of_right[k] >= lefts:
                 out[cursor[event]] = ids[start + groups.of_right[k]]
                 cursor[event] += 1
+
+
+@numba.njit(cache=True, nogil=True)
+def write_runs(
+    c_lo: Numbers, c_hi: Numbers, at: Ints, queries: Ints, row_c: Numbers, first: Ints, last: Ints, out: Runs
+) -> None:  # fmt: skip
+    """The rows of each answer, of queries that have some: those of event e are `queries[at[e]]` … `queries[at[e + 1]]`,
+    named by the places of their ranges of c."""
+    for e in range(first.size):
+        for k in range(at[e], at[e + 1]):
+            q = queries[k]
+            begin = reach(row_c, first[e], last[e], c_lo[q], False)
+            write_run(out, k, e, q, begin, reach(row_c, begin, last[e], c_hi[q], True) - 1)
 
 
 @numba.njit(cache=True, nogil=True)
