@@ -23,13 +23,16 @@ def short_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_speeds_of_all_methods_are_there() -> None:
+    ours = {"ours", "ours_with_output"}
     bands, selects = band_speeds(300, 600.0), select_speeds(300, 600.0)
-    assert set(bands.per_s) == {"ours", "ours_with_output", "query_outer", "merge", "data_outer"}
-    assert set(selects.per_s) == {"ours", "ours_with_output", "naive", "select_first", "join_first"}
+    assert set(bands.per_s) == {*ours, "query_outer", "merge", "merge_with_output", "data_outer"}
+    assert set(selects.per_s) == {*ours, "naive", "select_first", "select_first_with_output", "join_first"}
     for speeds in (bands, selects):
         assert all(speed > 0 for speed in speeds.per_s.values()) and speeds.groups > 1 and speeds.affected > 1
-        name, best = speeds.best_rival
-        assert not name.startswith("ours") and best == max(s for m, s in speeds.per_s.items() if "ours" not in m)
+        for with_output in (False, True):
+            name, best = speeds.best_rival(with_output)
+            rivals = {m: s for m, s in speeds.per_s.items() if m not in ours and ("output" in m) == with_output}
+            assert rivals[name] == best == max(rivals.values())
 
 
 def test_a_slow_method_gets_fewer_events() -> None:
@@ -55,13 +58,15 @@ def test_the_workload_is_that_of_the_thesis() -> None:
 
 
 def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(joins.EXTENTS, True, joins.Extent((50, 200), (50, 200), 200, (600.0, 60.0), 500, (20,)))
+    extent = joins.Extent((50, 200), (50, 200), 200, (600.0, 60.0), (0.1,), (10.0,), 500, (20,))
+    monkeypatch.setitem(joins.EXTENTS, True, extent)
     for part in (joins_intervals, joins_hotspots, joins_routing, joins_spark):
         monkeypatch.setattr(part, "run", lambda quick, tell: Report("", ()))
     told: list[str] = []
     report = joins.run(True, told.append)
     names = {figure.name for figure in report.figures}
     assert {"band_ratio", "band_kept", "select_ratio", "change_500_ms", "histogram_20_error"} <= names
+    assert {"band_ratio_with_output", "select_having_0.1_ours_per_s", "select_joining_10_naive_per_s"} <= names
     assert report.plot is not None and report.plot.exists() and told
 
 

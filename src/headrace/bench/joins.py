@@ -1,11 +1,12 @@
 """Benchmark `joins`: standing joins by the hundred thousand, beside the methods the thesis compares with.
 
-Kernels alone, in one thread, all compiled: figures 4.7 and 4.9 to 4.21.  `joins_kernels.py` says what a method is given
-and what counts as its work.
+Kernels alone, in one thread, all compiled: figures 4.7 to 4.21.  `joins_kernels.py` says what a method is given and
+what counts as its work.  Then the engine on Spark (`joins_spark.py`).
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from headrace.bench import joins_histogram, joins_hotspots, joins_intervals, joins_routing, joins_spark
-from headrace.bench.joins_kernels import SEED, Speeds, band_speeds, select_speeds
+from headrace.bench.joins_kernels import OUTPUT, SEED, Speeds, band_speeds, select_speeds
 from headrace.bench.joins_workload import draw_bands
 from headrace.bench.plot import Curve, Panel, draw
 from headrace.bench.report import Figure, Report, machine
@@ -41,20 +42,25 @@ class Extent:
     selects: tuple[int, ...]
     compared: int  # queries beside the rivals
     lengths: tuple[float, ...]
+    selectivities: tuple[float, ...]  # shares of queries that have the a of an event
+    joining: tuple[float, ...]  # rows that have its b
     standing: int
     buckets: tuple[int, ...]
 
 
 EXTENTS = {
-    True: Extent((500, 50_000), (1_000, 50_000), 50_000, (600.0, 60.0), 50_000, (20,)),
+    True: Extent((500, 50_000), (1_000, 50_000), 50_000, (600.0, 60.0), (0.01,), (10.0,), 50_000,
+                 (20,)),
     False: Extent((500, 5_000, 50_000, 100_000, 500_000), (1_000, 10_000, 100_000, 500_000), 100_000,
-                  (2_000.0, 600.0, 200.0, 60.0, 20.0), 500_000, joins_histogram.BUCKETS),
+                  (2_000.0, 600.0, 200.0, 60.0, 20.0, 2.0), (0.001, 0.01, 0.1, 0.3), (10.0, 100.0, 1_000.0, 5_000.0),
+                  500_000, joins_histogram.BUCKETS),
 }  # fmt: skip
 
 
 def run(quick: bool, tell: Tell) -> Report:
     bench = Bench(EXTENTS[quick], tell)
-    for measure in (bench.bands, bench.selects, bench.groups, bench.maintenance, bench.histogram):
+    measures = (bench.bands, bench.selects, bench.groups, bench.selectivities, bench.maintenance, bench.histogram)
+    for measure in measures:
         measure()
     for part in (joins_intervals, joins_hotspots, joins_routing, joins_spark):
         bench.figures += part.run(quick, tell).figures
@@ -95,13 +101,26 @@ class Bench:
         return found
 
     def groups(self) -> None:
-        """Figure 4.10 (ii): shorter ranges, more groups."""
-        found: dict[float, Speeds] = {}
-        for length in self.extent.lengths:
-            speeds = band_speeds(self.extent.compared, length, False)
-            found[speeds.groups] = speeds
-            self._add(f"band_groups_{speeds.groups}", speeds, f"{speeds.queries:,} queries")
-        self._panel("band joins, by stabbing groups", "groups", found)
+        """Figures 4.7 (ii) and 4.10 (ii): shorter ranges, more groups."""
+        measures: dict[str, Measure] = {"band": band_speeds, "select": select_speeds}
+        for kind, measure in measures.items():
+            found: dict[float, Speeds] = {}
+            for length in self.extent.lengths:
+                speeds = measure(self.extent.compared, length, True)
+                found[speeds.groups] = speeds
+                self._add(f"{kind}_groups_{speeds.groups}", speeds, f"{speeds.queries:,} queries")
+            self._panel(f"{kind} joins, by stabbing groups", "groups", found)
+
+    def selectivities(self) -> None:
+        """Figure 4.8: (iii) more queries have the a of an event, (iv) more rows have its b."""
+        count = self.extent.compared
+        having = {share: select_speeds(count, LENGTH, True, selectivity=share) for share in self.extent.selectivities}
+        joined = {rows: select_speeds(count, LENGTH, True, joined=rows) for rows in self.extent.joining}
+        for name, what, found in (("having", "share of queries that have the a", having),
+                                  ("joining", "rows that have the b", joined)):  # fmt: skip
+            for at, speeds in found.items():
+                self._add(f"select_{name}_{at:g}", speeds, f"{speeds.affected:,.0f} queries affected by an event")
+            self._panel(f"select-joins, by {what}", what, found)
 
     def maintenance(self) -> None:
         """Figure 4.11: joins come and go, one by one; levels and hotspots are kept up to date."""
@@ -115,14 +134,20 @@ class Bench:
         standing.update({0: boxes[0]}, [1])  # compiled, if it was not
         standing.update({1: boxes[1]}, [])
         took: list[float] = []
+        ordered, sorted_list = sorted(box[0][:2] for i, box in boxes.items() if i < count), list[float]()
         for i in range(count, count + CHANGES):
             began = perf_counter()
             standing.update({i: boxes[i]}, [])
             standing.update({}, [i - count])
             took.append((perf_counter() - began) / 2)
+            began = perf_counter()
+            insort(ordered, boxes[i][0][:2])
+            del ordered[bisect_left(ordered, boxes[i - count][0][:2])]
+            sorted_list.append((perf_counter() - began) / 2)
         mean, levels = 1_000 * float(np.mean(took)), ", ".join(f"{len(level):,}" for level in standing.levels)
         hot = standing.tally(0)["hot"] / count
-        note = f"mean, median {1_000 * median(took):.3f}; {hot:.0%} in hotspots, levels of {levels}; "
+        note = (f"mean, median {1_000 * median(took):.3f}; a sorted list {1_000 * float(np.mean(sorted_list)):.3f}; "
+                f"{hot:.0%} in hotspots, levels of {levels}; ")  # fmt: skip
         self.figures.append(Figure(f"change_{count}_ms", mean, "ms", "20% above merge's sorted list",
                                    f"{note}want < 1: {_verdict(mean < CHANGE_WANTED_MS)}"))  # fmt: skip
 
@@ -148,14 +173,17 @@ class Bench:
 
     def _ratio(self, kind: str, found: Sequence[Speeds], wanted: float, published: str) -> None:
         speeds = next(s for s in found if s.queries == self.extent.compared)
-        name, best = speeds.best_rival
+        name, best = speeds.best_rival()
         ratio = speeds.per_s["ours"] / best
         note = f"to {name} at {speeds.queries:,} queries, want ≥ {wanted}: {_verdict(ratio >= wanted)}"
         self.figures.append(Figure(f"{kind}_ratio", ratio, "×", published, note))
+        name, best = speeds.best_rival(with_output=True)
+        ratio, note = speeds.per_s[f"ours{OUTPUT}"] / best, f"to {name}: all answers are written by both"
+        self.figures.append(Figure(f"{kind}_ratio{OUTPUT}", ratio, "×", note=note))
 
     def _panel(self, title: str, x: str, found: dict[float, Speeds] | dict[int, Speeds]) -> None:
         panel = Panel(title, x, "events a second", log_x=True, log_y=True)
-        names = dict.fromkeys(m for s in found.values() for m in s.per_s if m != "ours_with_output")
+        names = dict.fromkeys(m for s in found.values() for m in s.per_s if not m.endswith(OUTPUT))
         for colour, name in enumerate(names):
             points = {float(at): s.per_s[name] for at, s in found.items() if name in s.per_s}
             panel.curves.append(Curve(name, points, colour))

@@ -1,8 +1,10 @@
-"""Figures 4.7 and 4.10: events a second by number of queries and of stabbing groups, kernels alone, one thread.
+"""Figures 4.7, 4.8 and 4.10: events a second by number of queries and of stabbing groups, by how many queries have the
+a of an event and how many rows its b; kernels alone, one thread.
 
 A method is given a batch of events in order of b; what it takes is divided by them.  All are compiled.  Slow ones get
 fewer events.  Output is left out, as in the thesis: ours gives the counts of its prefixes, a rival counts the queries
-it has found.  With output, ours writes every answer (a query, its first and its last row).
+it has found.  With output, ours and the rival that is best at it write every answer (a query, its first and its last
+row).
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from headrace.bench.joins_workload import (
     draw_rows,
 )
 from headrace.families.joins import band_rivals, select_rivals
-from headrace.families.joins.arrays import Ints
+from headrace.families.joins.arrays import Ints, Ints32
 from headrace.families.joins.band_index import BandIndex
+from headrace.families.joins.band_kernels import Runs
 from headrace.families.joins.partition import canonical
 from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
-from headrace.families.joins.select_kernels import joining
+from headrace.families.joins.select_kernels import joining, write_runs
+from headrace.families.joins.select_methods import Methods
 from headrace.families.joins.select_rivals import Boxes, Marks, Packed
 
 SEED = 4
@@ -34,7 +38,7 @@ EVENTS = 20_000
 BUDGET_S = 0.5  # a method is given as many events as take about this long
 REPEATS = 3
 GROWTH = 4  # so many times more events at most: the first ones may be quick
-OUTPUT_MAX = 2_000_000  # answers that are written at once
+OUTPUT, OUTPUT_MAX = "_with_output", 2_000_000  # answers that are written at once
 SELECTIVITY, JOINING = 0.1, 1_000.0
 
 Method = Callable[[int], object]
@@ -50,9 +54,9 @@ class Speeds:
     affected: float
     per_s: Mapping[str, float]
 
-    @property
-    def best_rival(self) -> tuple[str, float]:
-        rivals = {name: speed for name, speed in self.per_s.items() if not name.startswith("ours")}
+    def best_rival(self, with_output: bool = False) -> tuple[str, float]:
+        rivals = {name: speed for name, speed in self.per_s.items()
+                  if not name.startswith("ours") and name.endswith(OUTPUT) == with_output}  # fmt: skip
         best = max(rivals, key=lambda name: rivals[name])
         return best, rivals[best]
 
@@ -88,7 +92,8 @@ def band_speeds(queries: int, length: float, rivals: bool = True) -> Speeds:
         "ours_with_output": (lambda n: _band_runs(index, rows, _some(events, n)), few),
     }
     if rivals:
-        methods |= {name: (method, EVENTS) for name, method in _band_rivals(bands.lo, bands.hi, rows, events).items()}
+        methods |= {name: (method, few if name.endswith(OUTPUT) else EVENTS)
+                    for name, method in _band_rivals(bands.lo, bands.hi, rows, events).items()}  # fmt: skip
     return Speeds(queries, found.lo.size, affected, {m: events_per_s(*own) for m, own in methods.items()})
 
 
@@ -114,29 +119,49 @@ def _band_rivals(lo: Ints, hi: Ints, rows: Ints, events: Ints) -> dict[str, Meth
 
         return method
 
+    def merge_with_output(count: int) -> int:
+        some = _some(events, count)
+        band_rivals.merge(lo, hi, rows, some, marks, counts := np.empty(count, np.int64))
+        return band_rivals.merge_runs(lo, hi, rows, some, _room(counts))
+
     return {
         "query_outer": rival(band_rivals.query_outer), "merge": rival(band_rivals.merge),
-        "data_outer": rival(band_rivals.data_outer, most),
+        "merge_with_output": merge_with_output, "data_outer": rival(band_rivals.data_outer, most),
     }  # fmt: skip
+
+
+def _room(counts: Ints) -> Runs:
+    """For so many answers."""
+    return Runs(*(np.empty(int(counts.sum()), np.int64) for _ in range(4)))
 
 
 # -- select-joins -----------------------------------------------------------------------------------
 
 
-def select_speeds(queries: int, length: float, rivals: bool = True) -> Speeds:
+def select_speeds(
+    queries: int, length: float, rivals: bool = True, selectivity: float = SELECTIVITY, joined: float = JOINING
+) -> Speeds:  # fmt: skip
+    """`selectivity`: the share of queries that have the a of an event; so many rows have its b."""
     rng = np.random.default_rng([SEED, queries])
-    made, rows = draw_rectangles(rng, queries, length, SELECTIVITY), draw_keyed_rows(rng, JOINING)
+    made, rows = draw_rectangles(rng, queries, length, selectivity), draw_keyed_rows(rng, joined)
     events = draw_keyed_events(rng, rows, EVENTS)
     found = canonical(made.c_lo, made.c_hi)
     index = SelectIndex.build(made, found.group)
     affected = float(index.count(index.probe(rows, _first(events, 200)), 200).mean())
     few = max(1, int(OUTPUT_MAX / max(affected, 1)))
+
+    def ours_with_output(count: int) -> Runs:
+        some = _first(events, count)
+        ends, ids = index.affected(index.probe(rows, some), count)
+        return _select_runs(made, rows, some, np.append(0, ends), ids)
+
     methods: dict[str, tuple[Method, int]] = {
         "ours": (lambda n: index.probe(rows, _first(events, n)), EVENTS),
-        "ours_with_output": (lambda n: index.affected(index.probe(rows, _first(events, n)), n), few),
+        "ours_with_output": (ours_with_output, few),
     }
     if rivals:
         methods |= {name: (method, EVENTS) for name, method in _select_rivals(made, rows, events).items()}
+        methods["select_first_with_output"] = (_select_first_with_output(made, found.group, rows, events), few)
     return Speeds(queries, found.lo.size, affected, {m: events_per_s(*own) for m, own in methods.items()})
 
 
@@ -147,6 +172,30 @@ def _first(events: Events, count: int) -> Events:
     return Events(events.a[chosen], events.b[chosen])
 
 
+def _joined(rows: Rows, events: Events) -> tuple[Ints, Ints]:
+    first, last = np.empty(events.b.size, np.int64), np.empty(events.b.size, np.int64)
+    joining(rows.b, events.b, first, last)
+    return first, last
+
+
+def _select_runs(made: Rectangles, rows: Rows, events: Events, at: Ints, queries: Ints) -> Runs:
+    out = Runs(*(np.empty(queries.size, np.int64) for _ in range(4)))
+    write_runs(made.c_lo, made.c_hi, at, queries, rows.c, *_joined(rows, events), out)
+    return out
+
+
+def _select_first_with_output(made: Rectangles, group: Ints32, rows: Rows, events: Events) -> Method:
+    methods = Methods(made, group)
+
+    def method(count: int) -> Runs:
+        some = _first(events, count)
+        found = methods.run("select_first", rows.c, methods.meet(rows, some)).lists
+        assert found is not None
+        return _select_runs(made, rows, some, np.append(0, np.cumsum(found.counts)), found.ids.astype(np.int64))
+
+    return method
+
+
 def _select_rivals(made: Rectangles, rows: Rows, events: Events) -> dict[str, Method]:
     order = np.argsort(made.a_lo, kind="stable")
     boxes = Boxes(*(side[order] for side in (made.a_lo, made.a_hi, made.c_lo, made.c_hi)))
@@ -154,21 +203,19 @@ def _select_rivals(made: Rectangles, rows: Rows, events: Events) -> dict[str, Me
 
     def rival(kernel: Callable[..., None], *more: Ints) -> Method:
         def method(count: int) -> None:
-            some, first, last = _first(events, count), np.empty(count, np.int64), np.empty(count, np.int64)
+            some = _first(events, count)
             marks[:] = -1
-            joining(rows.b, some.b, first, last)
-            kernel(boxes, *more, rows.c, first, last, some.a, Marks(marks, np.empty(count, np.int64)))
+            kernel(boxes, *more, rows.c, *_joined(rows, some), some.a, Marks(marks, np.empty(count, np.int64)))
 
         return method
 
     packed, ids = Packed.of(made), np.empty(order.size, np.int32)
 
     def join_first(count: int) -> None:
-        some, first, last = _first(events, count), np.empty(count, np.int64), np.empty(count, np.int64)
+        some = _first(events, count)
         marks[:] = -1
-        joining(rows.b, some.b, first, last)
         at = np.zeros(count + 1, np.int64)  # every list is written over the one before
-        select_rivals.join_first(packed.boxes, packed.nodes, packed.levels, rows.c, first, last, some.a,
+        select_rivals.join_first(packed.boxes, packed.nodes, packed.levels, rows.c, *_joined(rows, some), some.a,
                                  Marks(marks, np.empty(count, np.int64)), at, ids)  # fmt: skip
 
     return {
