@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -62,7 +62,7 @@ class Engine:
         self._given = spark
         self._spark: SparkSession | None = None
         self._frames: dict[str, DataFrame] = {}
-        self._assigned: dict[int, str] = {}
+        self._busy: tuple[int, list[Relation]] = (-1, [])
         self._pipelines: dict[str, Pipeline] = {}
         self._logs: dict[str, tuple[Ledger, AnswerLog]] = {}
         self._supervisor: threading.Thread | None = None
@@ -119,7 +119,11 @@ class Engine:
 
     def drop(self, query: str) -> None:
         """Take a query out, from the next round on."""
-        self.catalog.drop(query)
+        self.catalog.drop([query])
+
+    def drop_many(self, queries: Iterable[str]) -> None:
+        """Take queries out, all or none, with one durable write."""
+        self.catalog.drop(list(queries))
 
     # -- run ----------------------------------------------------------------------------------------
 
@@ -338,8 +342,11 @@ class Engine:
 
     def _busy_relations(self) -> list[Relation]:
         """Relations with a query to answer."""
-        names = {n for r in self.catalog.queries.values() if r.quarantine is None for n in r.query.relations}
-        return [relation for name, relation in self.catalog.relations.items() if name in names]
+        version = self.catalog.version
+        if version != self._busy[0]:
+            names = {n for r in self.catalog.queries.values() if r.quarantine is None for n in r.query.relations}
+            self._busy = version, [own for name, own in self.catalog.relations.items() if name in names]
+        return self._busy[1]
 
     def _begin(self, relation: Relation, drain: bool) -> Pipeline:
         from headrace.explaining import families, family_of
@@ -347,9 +354,7 @@ class Engine:
         from headrace.runtime.rounds import Pipeline
 
         def assign(registered: Registered) -> str:
-            if registered.id not in self._assigned:  # asked of every query at every change: a query keeps its family
-                self._assigned[registered.id] = family_of(registered, relation)[0]
-            return self._assigned[registered.id]
+            return family_of(registered, relation)[0]
 
         pipeline = self._pipelines.get(relation.name)
         if pipeline is None:

@@ -58,7 +58,7 @@ def test_two_catalogs_on_one_home_see_each_other(catalog: Catalog, disk: Disk) -
     other = Catalog(disk, CONFIG)
     catalog.add([query("a")])
     assert other.refresh() and list(other.queries) == ["a"]
-    other.drop("a")
+    other.drop(["a"])
     other.add([query("b")])
     assert catalog.refresh() and list(catalog.queries) == ["b"]
     assert not catalog.refresh()
@@ -96,7 +96,7 @@ def test_not_names(catalog: Catalog, name: str) -> None:
 def test_a_dropped_name_may_come_back_as_another_query(catalog: Catalog, disk: Disk) -> None:
     catalog.add([query("a"), query("b")])
     first = catalog.query("a").id
-    catalog.drop("a")
+    catalog.drop(["a"])
     with pytest.raises(CatalogError) as caught:
         catalog.query("a")
     assert code_of(caught) == "UNKNOWN_QUERY"
@@ -109,7 +109,7 @@ def test_a_dropped_name_may_come_back_as_another_query(catalog: Catalog, disk: D
 def test_dropping_what_is_not_there_lists_what_is(catalog: Catalog) -> None:
     catalog.add([query("hourly")])
     with pytest.raises(CatalogError, match="hourly"):
-        catalog.drop("hurly")
+        catalog.drop(["hurly"])
 
 
 def test_a_name_for_a_query_without_one(catalog: Catalog) -> None:
@@ -128,7 +128,7 @@ def test_a_quarantined_query_stays_so_until_it_is_dropped(catalog: Catalog, disk
     assert catalog.version == version
     assert Catalog(disk, CONFIG).query("a").quarantine == "divides by zero"
     assert catalog.query("b").quarantine is None
-    catalog.drop("a")
+    catalog.drop(["a"])
     catalog.add([query("a")])
     assert catalog.query("a").quarantine is None
 
@@ -192,3 +192,41 @@ def test_ten_thousand_queries_load_within_two_seconds(disk: Disk) -> None:
     took_s = time.process_time() - begin
     assert len(found.queries) == 10_000
     assert took_s < 2.0
+
+
+def test_what_has_changed_since_a_version_is_told(catalog: Catalog, disk: Disk) -> None:
+    """Whatever comes, goes and is quarantined: who follows the changes has what there is."""
+    rng, version, known = np.random.default_rng(4), 0, dict[int, str | None]()
+    for step in range(60):
+        names = list(catalog.queries)
+        match rng.integers(4) if names else 0:
+            case 0:
+                catalog.add([query(f"q{step}_{i}") for i in range(rng.integers(1, 4))])
+            case 1:
+                catalog.drop([str(name) for name in rng.choice(names, min(2, len(names)), replace=False)])
+            case 2:
+                catalog.quarantine({catalog.query(str(rng.choice(names))).id: "why"})
+            case _:
+                continue  # several changes are told together
+        before = catalog.queries
+        version, touched = catalog.touched(version)
+        known |= {i: own and own.quarantine for i, own in touched.items()}
+        known = {i: why for i, why in known.items() if touched.get(i, True) is not None}
+        assert known == {r.id: r.quarantine for r in catalog.queries.values()} and before is catalog.queries
+    assert catalog.touched(version) == (catalog.version, {})
+    again = Catalog(disk, CONFIG)
+    assert again.queries == catalog.queries and again.touched(0)[1] == {
+        **dict.fromkeys(range(1, max(again.touched(0)[1]) + 1)), **{r.id: r for r in catalog.queries.values()}
+    }  # fmt: skip
+
+
+def test_many_are_dropped_all_or_none(catalog: Catalog) -> None:
+    catalog.add([query(name) for name in "abcd"])
+    with pytest.raises(CatalogError):
+        catalog.drop(["a", "nobody"])
+    assert list(catalog.queries) == list("abcd")
+    version = catalog.version
+    catalog.drop(["a", "c", "a"])
+    assert list(catalog.queries) == ["b", "d"] and catalog.version == version + 1
+    catalog.drop([])
+    assert catalog.version == version + 1

@@ -97,7 +97,7 @@ class CountWork:
     def __init__(self, relation: str) -> None:
         self._relation = relation
 
-    def replan(self, queries: object) -> None:
+    def replan(self, change: object) -> None:
         pass
 
     def done(self) -> None:
@@ -207,7 +207,7 @@ class JoinScenario:
         if step.add:
             self.catalog.add([bound(self._source, name) for name in step.add])
         elif step.drop:
-            self.catalog.drop(step.drop)
+            self.catalog.drop([step.drop])
         else:
             if self._restarts:
                 self.begin()

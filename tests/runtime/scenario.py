@@ -23,7 +23,7 @@ from headrace.disk import Disk
 from headrace.families.windows.panes import PaneLog, PaneRound
 from headrace.families.windows.plan import Cut, Cuts
 from headrace.runtime.answers import AnswerLog, Block, file_mark
-from headrace.runtime.family import Batch, Outcome, Place, Reading, Round
+from headrace.runtime.family import Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.home import Home
 from headrace.runtime.later import Later
 from headrace.runtime.ledger import Ledger
@@ -63,8 +63,8 @@ class SumWork:
         self._sum = self._total(self._log.rounds)
         self._queries: Sequence[Registered] = ()
 
-    def replan(self, queries: Sequence[Registered]) -> None:
-        self._queries = queries
+    def replan(self, change: Change) -> None:
+        self._queries = list(change.queries.values())
 
     def done(self) -> None:
         """Nothing waits for it."""
@@ -182,7 +182,7 @@ class Scenario:
         if step.add:
             self.catalog.add([bound(relation, n) for n in step.add])
         elif step.drop:
-            self.catalog.drop(step.drop)
+            self.catalog.drop([step.drop])
         else:
             reveal(self._source, max(step.files, len(list(self._source.iterdir()))))
             self._promise()

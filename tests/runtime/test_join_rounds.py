@@ -161,7 +161,7 @@ def test_a_level_that_one_side_let_go_is_written_again(tmp_path: Path) -> None:
         held.catalog.add(queries)
         held.do(Step(files=1))
         for name in BANDS:
-            held.catalog.drop(name)
+            held.catalog.drop([name])
         reveal(tmp_path / "src" / "r", 2)
         held.drain("r")
         held.catalog.add(queries[:1])

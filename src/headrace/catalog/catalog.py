@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,7 +47,8 @@ class Registered:
 class Catalog:
     """Relations and live queries at `version`.  `refresh` takes in what others appended.
 
-    With `until` it is read once, up to that version: the past."""
+    A change costs what it changes, however many queries there are: `touched` tells it, and only who asks for all
+    `queries` has them copied.  With `until` it is read once, up to that version: the past."""
 
     def __init__(self, disk: Disk, config: Config, until: int | None = None) -> None:
         self._disk = disk
@@ -53,10 +56,28 @@ class Catalog:
         self._log = CatalogLog(disk)
         self._config = config
         self.relations: dict[str, Relation] = {}
-        self.queries: dict[str, Registered] = {}
+        self._queries: dict[str, Registered] = {}
+        self._names: dict[int, str] = {}
+        self._copy: dict[str, Registered] | None = None
+        self._touched = array("q"), array("q")  # versions, and the ids of the queries they came with or changed
         self._next_id = 1
         self._mutex = threading.RLock()
         self.refresh()
+
+    @property
+    def queries(self) -> Mapping[str, Registered]:
+        """As they are now: what comes later does not change it."""
+        with self._mutex:
+            if self._copy is None:
+                self._copy = dict(self._queries)
+            return self._copy
+
+    def touched(self, since: int) -> tuple[int, dict[int, Registered | None]]:
+        """The version, and the queries that have changed after an earlier one, as they are now; None: it is gone."""
+        with self._mutex:
+            versions, ids = self._touched
+            changed = dict.fromkeys(ids[bisect_right(versions, since) :])
+            return self.version, {i: self._queries.get(self._names.get(i, "")) for i in changed}
 
     @property
     def version(self) -> int:
@@ -75,12 +96,8 @@ class Catalog:
         with self._mutex:
             before = self._log.version
             records = self._log.read()[: self._until]
-            if records:
-                # other threads may be looping over the dicts: change copies, then swap
-                relations, queries = dict(self.relations), dict(self.queries)
-                for version, record in enumerate(records, before + 1):
-                    self._apply(record, version, relations, queries)
-                self.relations, self.queries = relations, queries
+            for version, record in enumerate(records, before + 1):
+                self._apply(record, version)
             return bool(records)
 
     # -- changes ------------------------------------------------------------------------------
@@ -107,25 +124,30 @@ class Catalog:
         """Register queries, all or none."""
 
         def record() -> dict[str, Any] | None:
-            taken = set(self.queries)
+            taken: set[str] = set()
             for query in queries:
                 self._check_name(query.name)
-                if query.name in taken:
+                if query.name in taken or query.name in self._queries:
                     raise CatalogError(
                         "a query of this name exists", value=query.name,
                         hint=f"choose another name, or drop it first: eng.drop({query.name!r})", code="NAME_TAKEN",
                     )
                 taken.add(query.name)
-            if len(taken) > self._config.queries_max:
+            if (count := len(self._queries) + len(taken)) > self._config.queries_max:
                 limit = f"queries_max = {self._config.queries_max}"
-                raise CatalogError("too many queries", value=len(taken), choices=(limit,))
+                raise CatalogError("too many queries", value=count, choices=(limit,))
             return {"do": "add", "queries": [codec.encode(q) for q in queries]} if queries else None
 
         self._change(record)
 
-    def drop(self, name: str) -> None:
-        def record() -> dict[str, Any]:
-            return {"do": "drop", "query": self.query(name).name}
+    def drop(self, names: Sequence[str]) -> None:
+        """Take queries out, all or none."""
+
+        def record() -> dict[str, Any] | None:
+            found = list(dict.fromkeys(self.query(name).name for name in names))
+            if len(found) == 1:
+                return {"do": "drop", "query": found[0]}
+            return {"do": "drop", "queries": found} if found else None
 
         self._change(record)
 
@@ -133,8 +155,8 @@ class Catalog:
         """Take queries (id → reason) out of service until they are dropped; unknown ids are gone already."""
 
         def record() -> dict[str, Any] | None:
-            live = {r.id for r in self.queries.values() if r.quarantine is None}
-            found = {str(i): reason for i, reason in ids.items() if i in live}
+            live = {i: self._queries.get(self._names.get(i, "")) for i in ids}
+            found = {str(i): ids[i] for i, own in live.items() if own is not None and own.quarantine is None}
             return {"do": "quarantine", "queries": found} if found else None
 
         self._change(record)
@@ -142,7 +164,7 @@ class Catalog:
     # -- look-ups -------------------------------------------------------------------------------
 
     def query(self, name: str) -> Registered:
-        found = self.queries.get(name)
+        found = self._queries.get(name)
         if found is None:
             raise CatalogError(
                 "no query of this name", value=name, choices=near(name, self.queries),
@@ -150,7 +172,7 @@ class Catalog:
             )
         return found
 
-    def at(self, version: int) -> dict[str, Registered]:
+    def at(self, version: int) -> Mapping[str, Registered]:
         """The queries there were at an earlier version."""
         return Catalog(self._disk, self._config, version).queries
 
@@ -171,7 +193,7 @@ class Catalog:
     def free_name(self) -> str:
         """A name for a query that was given none."""
         n = self._next_id
-        while f"q{n}" in self.queries:
+        while f"q{n}" in self._queries:
             n += 1
         return f"q{n}"
 
@@ -185,28 +207,39 @@ class Catalog:
                 self._log.append(made)
                 self.refresh()
 
-    def _apply(
-        self, record: dict[str, Any], version: int, relations: dict[str, Relation], queries: dict[str, Registered]
-    ) -> None:
+    def _apply(self, record: dict[str, Any], version: int) -> None:
+        self._copy = None
         match record["do"]:
             case "create":
                 relation = _relation_in(record["relation"])
-                relations[relation.name] = relation
+                self.relations = {**self.relations, relation.name: relation}  # others may be looping over them
             case "add":
                 for data in record["queries"]:
                     query = codec.decode(data)
-                    queries[query.name] = Registered(self._next_id, query, version)
+                    self._put(Registered(self._next_id, query, version), version)
                     self._next_id += 1
             case "drop":
-                del queries[record["query"]]
+                for name in record.get("queries") or (record["query"],):
+                    gone = self._queries.pop(name)
+                    del self._names[gone.id]
+                    self._touch(gone.id, version)
             case "quarantine":
-                for name, registered in list(queries.items()):
-                    reason = record["queries"].get(str(registered.id))
-                    if reason is not None:
-                        queries[name] = replace(registered, quarantine=reason, until=version)
+                for i, reason in record["queries"].items():
+                    if int(i) in self._names:
+                        own = self._queries[self._names[int(i)]]
+                        self._put(replace(own, quarantine=reason, until=version), version)
             case other:
                 hint = "use the version that wrote it"
                 raise CatalogError("a catalog record of another version", value=other, hint=hint)
+
+    def _put(self, registered: Registered, version: int) -> None:
+        self._queries[registered.name] = registered
+        self._names[registered.id] = registered.name
+        self._touch(registered.id, version)
+
+    def _touch(self, query_id: int, version: int) -> None:
+        self._touched[0].append(version)
+        self._touched[1].append(query_id)
 
     def _check_name(self, name: str) -> None:
         if len(name) > self._config.name_length_max:

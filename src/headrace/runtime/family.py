@@ -10,7 +10,7 @@ and opened again from the last committed round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -133,11 +133,25 @@ class Place:
         return self.ledger.folder
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Queries of a family that come and go, and all there are then; after `open` all of them come."""
+
+    comes: list[Registered]
+    goes: list[int]
+    queries: Mapping[int, Registered]
+
+    @property
+    def is_first(self) -> bool:
+        return len(self.comes) == len(self.queries) and not self.goes
+
+
 class Work(Protocol):
     """A family at work on one stream."""
 
-    def replan(self, queries: Sequence[Registered]) -> None:
-        """These are the queries of the next round.  Called when they have changed and no round is under way."""
+    def replan(self, change: Change) -> None:
+        """The queries of the next round.  Called after `open`, and when they have changed; no round is under way.
+        `queries` is the caller's and changes later."""
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         """Take from the rows what the answers need.  The round before may still be being answered: what that

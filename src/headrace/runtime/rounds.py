@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import perf_counter
@@ -26,7 +26,7 @@ from headrace.config import Config
 from headrace.errors import HeadraceError, RoundError
 from headrace.runtime.commit import Commits, Stat, Taken
 from headrace.runtime.dead import bury
-from headrace.runtime.family import Batch, Family, Outcome, Place, Reading, Round, Work
+from headrace.runtime.family import Batch, Change, Family, Outcome, Place, Reading, Round, Work
 from headrace.runtime.faults import UNREADABLE, explain_failure
 from headrace.runtime.home import Home
 from headrace.runtime.later import Later
@@ -64,7 +64,9 @@ class Pipeline:
         self._logs = SparkLogs(home.disk, self.ledger.folder)
         self._commits = Commits(home, relation.name, self.ledger, self._logs, catalog, config)
         self._works: dict[str, Work] = {}
-        self._planned: tuple[int, ...] | None = None
+        self._live: dict[int, str] = {}  # the family of each query
+        self._by_family: dict[str, dict[int, Registered]] = {family.name: {} for family in families}
+        self._planned_version, self._is_planned = 0, False
         self._version = 0
         self._next_id = 0
         self._last: Input | None = None
@@ -98,7 +100,8 @@ class Pipeline:
         self._next_id = 0 if newest is None else newest.round_id + 1
         self._last = None if newest is None else Input.of(newest)
         self._newest_us = None if newest is None else newest.newest_us
-        self._planned = None
+        self._live, self._by_family = {}, {family.name: {} for family in self._families}
+        self._planned_version, self._is_planned = 0, False
         self._found = {}
         self.error = None
         self._stopped = False
@@ -294,33 +297,47 @@ class Pipeline:
 
     def _replan(self, watch: Stopwatch) -> int:
         """Take in catalog changes; the number of live queries here."""
-        live = self._live(watch)
-        if tuple(live) != self._planned:
+        changed = self._changed(watch)
+        if changed is not None:
             with watch.stage("wait"):
                 found = self._settle()
             if found:
-                live = self._live(watch)
+                changed = self._changed(watch)
             with watch.stage("plan"):
-                self._plan(live)
-        return len(live)
+                self._plan(*(changed or ([], [])))
+        return len(self._live)
 
-    def _live(self, watch: Stopwatch) -> dict[int, Registered]:
+    def _changed(self, watch: Stopwatch) -> tuple[list[Registered], list[int]] | None:
+        """Queries that come and go, since those that are planned for; None if none does."""
         with watch.stage("plan"):
             self._catalog.refresh()
-            queries = self._catalog.queries
-            self._version = self._catalog.version  # after: of what is used nothing may be newer
-            return {r.id: r for r in queries.values()
-                    if self.relation.name in r.query.relations and r.quarantine is None}
+            self._version, touched = self._catalog.touched(self._planned_version)
+            live = {i: own for i, own in touched.items() if own is not None and own.quarantine is None
+                    and self.relation.name in own.query.relations}  # fmt: skip
+            comes = [own for i, own in live.items() if i not in self._live]
+            goes = [i for i in touched if i in self._live and i not in live]
+            if comes or goes or not self._is_planned:
+                return comes, goes
+            self._planned_version = self._version
+            return None
 
-    def _plan(self, live: Mapping[int, Registered]) -> None:
-        by_family: dict[str, list[Registered]] = {family.name: [] for family in self._families}
-        for registered in live.values():
-            by_family[self._assign(registered)].append(registered)
+    def _plan(self, comes: Sequence[Registered], goes: Sequence[int]) -> None:
+        changes = {name: Change([], [], self._by_family[name]) for name in self._works}
+        for registered in comes:
+            name = self._assign(registered)
+            self._live[registered.id] = name
+            self._by_family[name][registered.id] = registered
+            changes[name].comes.append(registered)
+        for i in goes:
+            name = self._live.pop(i)
+            del self._by_family[name][i]
+            changes[name].goes.append(i)
         for name, work in self._works.items():
-            work.replan(by_family[name])
-        if len(live) - len(self._planned or ()) >= MANY_QUERIES:
+            if changes[name].comes or changes[name].goes or not self._is_planned:
+                work.replan(changes[name])
+        if len(comes) >= MANY_QUERIES:
             _set_aside()
-        self._planned = tuple(live)
+        self._planned_version, self._is_planned = self._version, True
 
     def _reads_rows_elsewhere(self) -> bool:
         """Whether another family than the lead reads the rows of this round too."""

@@ -172,7 +172,7 @@ class Played:
         return self.catalog.queries[name]
 
     def drop(self, name: str) -> None:
-        self.catalog.drop(name)
+        self.catalog.drop([name])
 
     def replan(self, name: str) -> None:
         side = self.sides[name]

@@ -12,14 +12,13 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from headrace.catalog.catalog import Registered
 from headrace.errors import HomeError
 from headrace.families.joins.probing import Report, Task, look_all, take_batch
 from headrace.families.joins.rowfiles import KIND, RowFile
 from headrace.families.joins.state import Joints
 from headrace.families.joins.store import Store
 from headrace.families.joins.turns import Turn, Turns, nothing
-from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Reading, Round
+from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.statistics import Stopwatch
 from headrace.runtime.tables import latest_rows
 from headrace.sql.emit import quote_name
@@ -53,8 +52,11 @@ class JoinsWork:
     def reads_rows(self) -> bool:
         return self._joints.is_asked(self._name)
 
-    def replan(self, queries: Sequence[Registered]) -> None:
-        self._joints.replan(self._name, queries)
+    def replan(self, change: Change) -> None:
+        if change.is_first:
+            self._joints.replan(self._name, change.comes)
+        else:
+            self._joints.change(self._name, change.comes, change.goes)
 
     def rest(self) -> None:
         self.done()

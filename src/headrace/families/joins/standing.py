@@ -32,6 +32,7 @@ class Standing:
         self.levels: list[Level] = []
         self._here: dict[int, int] = {}  # how many ranges each has; of those that are gone, in the levels still
         self._gone: dict[int, int] = {}
+        self._ranges = self._ranges_gone = 0
         self._tracked = Tracked(joint)
         self._rent_s = 0.0
 
@@ -41,9 +42,11 @@ class Standing:
     def update(self, comes: Mapping[int, Sequence[Box]], goes: Collection[int]) -> None:
         """Queries come and go."""
         for i in goes:
-            self._gone[i] = self._here.pop(i)
-            self._tracked.remove(i, self._gone[i])
+            self._gone[i] = ranges = self._here.pop(i)
+            self._ranges, self._ranges_gone = self._ranges - ranges, self._ranges_gone + ranges
+            self._tracked.remove(i, ranges)
         self._here.update({i: len(boxes) for i, boxes in comes.items()})
+        self._ranges += sum(len(boxes) for boxes in comes.values())
         if comes:
             self.levels.append(level_of(self.joint, comes))
             self._tracked.add(self.levels[-1])
@@ -61,8 +64,7 @@ class Standing:
     def tally(self, side: int) -> dict[str, float]:
         """As rows of a side find them: levels, their groups, those one index would have; ranges, and how many of them
         are in hotspots."""
-        which = grouping(self.joint, side)
-        here = sum(self._here.values())
+        which, here = grouping(self.joint, side), self._ranges
         return {"levels": len(self.levels), "groups": sum(level.groups(which) for level in self.levels),
                 "fewest": self._tracked.groups(which), "ranges": here,
                 "hot": here * self._tracked.coverage(which)}  # fmt: skip
@@ -72,7 +74,7 @@ class Standing:
         return sum(len(level) for level in self.levels)
 
     def _merge(self) -> None:
-        if sum(self._gone.values()) > GONE_MAX * self._size:
+        if self._ranges_gone > GONE_MAX * self._size:
             self._merge_from(0)
         while len(self.levels) > 1 and len(self.levels[-1]) * RATIO >= len(self.levels[-2]):
             self._merge_from(len(self.levels) - 2)
@@ -82,5 +84,5 @@ class Standing:
         kept = ~np.isin(ids, np.fromiter(self._gone, np.int64, len(self._gone)))
         level = merged(self.joint, self.levels[first:], kept)
         for i in set(ids[~kept].tolist()):
-            del self._gone[i]
+            self._ranges_gone -= self._gone.pop(i)
         self.levels[first:] = [level] if len(level) else []

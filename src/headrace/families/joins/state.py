@@ -86,24 +86,31 @@ class Joints:
     def replan(self, relation: str, queries: Sequence[Registered]) -> None:
         """These are the joins and filters of a relation from its next round on."""
         with self._planning:
-            self._replan(relation, queries)
+            known, asked = self._asked.get(relation, set()), {r.id for r in queries}
+            self._change(relation, [r for r in queries if r.id not in known], known - asked)
 
-    def _replan(self, relation: str, queries: Sequence[Registered]) -> None:
+    def change(self, relation: str, comes: Sequence[Registered], goes: Iterable[int]) -> None:
+        """The same, told by what comes and what goes: it costs what changes."""
+        with self._planning:
+            self._change(relation, comes, goes)
+
+    def _change(self, relation: str, comes: Sequence[Registered], goes: Iterable[int]) -> None:
         """What a relation knew and no longer does has gone for all; what is new counts at once for both sides."""
-        asked = {r.id for r in queries}
-        gone = self._asked.get(relation, set()) - asked
-        new = {r.id: self._share(r) for r in queries if r.id not in self._shares}
-        # another relation has its turn meanwhile: what it looks through is replaced, not changed
-        self._asked = {**{name: own - gone for name, own in self._asked.items()}, relation: asked}
+        new = {r.id: self._share(r) for r in comes if r.id not in self._shares}
+        gone = [i for i in goes if i in self._shares]
         touched: dict[Joint, tuple[dict[int, Share], list[int]]] = {}
         for i, own_share in new.items():
             touched.setdefault(own_share.joint, ({}, []))[0][i] = own_share
         for i in gone:
             touched.setdefault(self._shares[i].joint, ({}, []))[1].append(i)
-        for joint, (comes, goes) in touched.items():
-            self._update(joint, comes, goes)
-        known = self._shares | new
-        self._shares = {i: own for i, own in known.items() if i not in gone} if gone else known
+        for joint, (own_comes, own_goes) in touched.items():
+            self._update(joint, own_comes, own_goes)
+        self._shares.update(new)
+        self._asked.setdefault(relation, set()).update(r.id for r in comes)
+        for i in gone:
+            del self._shares[i]
+            for asked in self._asked.values():
+                asked.discard(i)
 
     def _update(self, joint: Joint, comes: Mapping[int, Share], goes: Sequence[int]) -> None:
         standing = self._standing.setdefault(joint, Standing(joint))
@@ -171,9 +178,9 @@ class Joints:
 
     def unbounded(self, relation: str) -> list[int]:
         """Queries for which all rows of a relation are kept; all that join it, if there are none."""
-        shares = self._shares
-        asked = [i for i in self._asked.get(relation, ()) if i in shares]
-        joins = {i: found for i in asked if (found := _needs(shares[i], relation))}
+        with self._planning:
+            shares = {i: self._shares[i] for i in self._asked.get(relation, ())}
+        joins = {i: found for i, own in shares.items() if (found := _needs(own, relation))}
         unbounded = [i for i, found in joins.items() if any(horizon_us(n.bound, n.side, 0) is None for n in found)]
         return unbounded or list(joins)
 

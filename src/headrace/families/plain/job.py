@@ -7,7 +7,6 @@ executors write them as Parquet, and the driver only makes the files durable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -18,7 +17,7 @@ from headrace.catalog.catalog import Registered
 from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
 from headrace.families.plain.rowlog import RowLog
 from headrace.runtime.answers import file_mark, plain_folder
-from headrace.runtime.family import BAD, OK, Batch, Outcome, Place, Reading, Round
+from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_interrupted, is_query_fault, reason_of
 from headrace.runtime.statistics import Load, Stopwatch
 from headrace.runtime.tables import TableState
@@ -57,10 +56,10 @@ class PlainWork:
     def reads_rows(self) -> bool:
         return bool(self._queries) or self._table is not None
 
-    def replan(self, queries: Sequence[Registered]) -> None:
-        self._queries = {r.id: r for r in queries}
+    def replan(self, change: Change) -> None:
+        self._queries = dict(change.queries)
         self._starts = {i: start for i, start in self._starts.items() if i in self._queries}
-        new = [r for r in queries if r.id not in self._starts]
+        new = [r for r in self._queries.values() if r.id not in self._starts]
         covered = self._log.covered_from() if new else None
         for registered in new:
             first = 0 if covered is None else self._log.first_round_of(registered)

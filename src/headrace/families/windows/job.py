@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headrace.catalog.catalog import Registered
 from headrace.errors import RoundError
 from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
 from headrace.families.windows.answering import Answering
@@ -32,7 +31,7 @@ from headrace.families.windows.sending import Sending
 from headrace.families.windows.sketches.groves import limits_of
 from headrace.families.windows.suspects import find_faults, suspects_of
 from headrace.runtime.answers import Pieces
-from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Outcome, Place, Reading, Round
+from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_value_fault, reason_of
 from headrace.runtime.statistics import Census, Stopwatch
 from headrace.sql.tree import Column, Expr, columns_of
@@ -59,8 +58,8 @@ class WindowsWork:
         self._declared: Edges = ()
         self._sending = Sending(place.config.cut_rows_max // 2)
 
-    def replan(self, queries: Sequence[Registered]) -> None:
-        self._rings.seat(queries, self._place.relation)
+    def replan(self, change: Change) -> None:
+        self._rings.seat(list(change.queries.values()), self._place.relation)
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         cuts = self._rings.cuts()
