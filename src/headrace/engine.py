@@ -358,12 +358,20 @@ class Engine:
 
         pipeline = self._pipelines.get(relation.name)
         if pipeline is None:
-            self._joints = self._joints or Joints(self.home.disk, self.config, self.catalog.relation, self._ledger)
+            self._joints = self._joints or Joints(self.home.disk, self.config, self.catalog.relation, self._ledger,
+                                                  self._rests)  # fmt: skip
             pipeline = Pipeline(self.home, relation, self.catalog, families(self._joints), self.config, assign)
             self._pipelines[relation.name] = pipeline
         pipeline.open()
         pipeline.start(self.spark, self._frames.get(relation.name), drain)
         return pipeline
+
+    def _rests(self, relation: str) -> bool:
+        """Whether joins or filters of a relation are in quarantine."""
+        from headrace.explaining import JOINS, family_of
+
+        asked = [r for r in self.catalog.quarantined if relation in r.query.relations]
+        return any(family_of(r, self.catalog.relation(relation))[0] == JOINS for r in asked)
 
     def _supervise(self) -> None:
         """Start pipelines for streams that get their first query; notice those that fail."""

@@ -210,9 +210,10 @@ def test_what_has_changed_since_a_version_is_told(catalog: Catalog, disk: Disk) 
                 continue  # several changes are told together
         before = catalog.queries
         version, touched = catalog.touched(version)
-        known |= {i: own and own.quarantine for i, own in touched.items()}
-        known = {i: why for i, why in known.items() if touched.get(i, True) is not None}
+        known = {i: why for i, why in known.items() if i not in touched}
+        known |= {i: own.quarantine for i, own in touched.items() if own is not None}
         assert known == {r.id: r.quarantine for r in catalog.queries.values()} and before is catalog.queries
+        assert {r.id for r in catalog.quarantined} == {i for i, why in known.items() if why}
     assert catalog.touched(version) == (catalog.version, {})
     again = Catalog(disk, CONFIG)
     assert again.queries == catalog.queries and again.touched(0)[1] == {

@@ -139,7 +139,7 @@ def workers(disk: Disk) -> Iterator[None]:
         yield
 
 
-def _rows(batch: Batch) -> pa.Table:
+def _rows(batch: Batch, place: Place | None) -> pa.Table:
     files = cast(list[int], batch.frame)
     parts = [list(rows_of(batch.relation.name, index)) for index in files]
     if batch.relation.is_table:

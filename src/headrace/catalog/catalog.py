@@ -59,6 +59,7 @@ class Catalog:
         self._queries: dict[str, Registered] = {}
         self._names: dict[int, str] = {}
         self._copy: dict[str, Registered] | None = None
+        self._quarantined: set[int] = set()
         self._touched = array("q"), array("q")  # versions, and the ids of the queries they came with or changed
         self._next_id = 1
         self._mutex = threading.RLock()
@@ -71,6 +72,12 @@ class Catalog:
             if self._copy is None:
                 self._copy = dict(self._queries)
             return self._copy
+
+    @property
+    def quarantined(self) -> list[Registered]:
+        """Queries that are not answered any more, and not dropped."""
+        with self._mutex:
+            return [self._queries[self._names[i]] for i in self._quarantined]
 
     def touched(self, since: int) -> tuple[int, dict[int, Registered | None]]:
         """The version, and the queries that have changed after an earlier one, as they are now; None: it is gone."""
@@ -222,12 +229,14 @@ class Catalog:
                 for name in record.get("queries") or (record["query"],):
                     gone = self._queries.pop(name)
                     del self._names[gone.id]
+                    self._quarantined.discard(gone.id)
                     self._touch(gone.id, version)
             case "quarantine":
                 for i, reason in record["queries"].items():
                     if int(i) in self._names:
                         own = self._queries[self._names[int(i)]]
                         self._put(replace(own, quarantine=reason, until=version), version)
+                        self._quarantined.add(own.id)
             case other:
                 hint = "use the version that wrote it"
                 raise CatalogError("a catalog record of another version", value=other, hint=hint)

@@ -28,7 +28,7 @@ from urllib.parse import quote
 from headrace.disk import Disk
 from headrace.errors import HomeError
 
-FORMAT = 3
+FORMAT = 4
 MARK = "HEADRACE"
 STREAM_FOLDERS = ("rounds", "answers", "panes", "folded", "rows", "table", "joins", "levels", "dead")
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
 from headrace.runtime.answers import file_mark
-from headrace.runtime.family import BAD, Batch, Outcome, Place, Round
+from headrace.runtime.family import BAD, SNAPSHOT, Batch, Outcome, Place, Round
 from headrace.runtime.sources import ARRIVAL
 from headrace.sql.emit import quote_name
 
@@ -22,8 +22,8 @@ class TableState:
         self._place = place
         ledger = place.ledger
         self._snapshot: int | None = None
-        if ledger.newest is not None and "table" in ledger.newest.keep:
-            self._snapshot = ledger.newest.keep["table"]
+        if ledger.newest is not None and SNAPSHOT in ledger.newest.keep:
+            self._snapshot = ledger.newest.keep[SNAPSHOT]
             for mark in ledger.read(self._snapshot).files:
                 if "/table/" in mark.path:
                     ledger.check(mark)
@@ -32,7 +32,7 @@ class TableState:
         """The table with this round's rows; None while there never was one."""
         spark = batch.frame.sparkSession
         if round.census.rows:
-            merged = self._merge(batch)
+            merged = self._live(self.upserted(batch))
             folder = self._folder(round.id)
             disk = self._place.disk
             disk.clear(folder)
@@ -41,23 +41,22 @@ class TableState:
             self._snapshot = round.id
         if self._snapshot is None:
             return None
-        outcome.keep["table"] = self._snapshot
+        outcome.keep[SNAPSHOT] = self._snapshot
         return self._read(spark, self._snapshot)
 
-    def _merge(self, batch: Batch) -> DataFrame:
-        relation = self._place.relation
-        keys = [quote_name(k) for k in relation.key]
+    def upserted(self, batch: Batch) -> DataFrame:
+        """The last row of each key with this round, its deletions among them."""
         latest = latest_rows(batch)
-        # the deletions of a round hide the old rows of their keys, and are not kept themselves
-        live = latest
-        if relation.deleted is not None:
-            live = latest.where(f"NOT coalesce({quote_name(relation.deleted)}, false)")
         if self._snapshot is None:
-            return live
+            return latest
         old = self._read(batch.frame.sparkSession, self._snapshot)
-        same = " AND ".join(f"old.{k} <=> new.{k}" for k in keys)
-        kept = old.alias("old").join(latest.alias("new"), expr(same), "left_anti")
-        return kept.unionByName(live)
+        same = " AND ".join(f"old.{k} <=> new.{k}" for k in map(quote_name, self._place.relation.key))
+        return old.alias("old").join(latest.alias("new"), expr(same), "left_anti").unionByName(latest)
+
+    def _live(self, rows: DataFrame) -> DataFrame:
+        """Deletions are not kept: they have hidden the old rows of their keys."""
+        deleted = self._place.relation.deleted
+        return rows if deleted is None else rows.where(f"NOT coalesce({quote_name(deleted)}, false)")
 
     def _read(self, spark: SparkSession, round_id: int) -> DataFrame:
         path = self._place.disk.root.absolute() / self._folder(round_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -253,3 +254,15 @@ def test_rows_are_past_when_they_are_for_every_query(play: Play) -> None:
         assert done is not None
         files.append(len(done.turn.looks[0].files))
     assert files == [1, 1, 1, 0]  # rows may be 10 seconds late
+
+
+def test_a_relation_is_not_opened_while_another_has_its_turn(play: Play) -> None:
+    """What a round under way looks at would be read anew under it."""
+    played = play(stream("r"), stream("s"))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
+    with played.joints.turn:
+        opening = threading.Thread(target=played.joints.forget, args=("s", "streams/s"))
+        opening.start()
+        opening.join(0.2)
+        assert opening.is_alive()
+    opening.join()

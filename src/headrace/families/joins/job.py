@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame
 
 from headrace.errors import HomeError
 from headrace.families.joins.probing import Report, Task, look_all, take_batch
+from headrace.families.joins.rounds import ALL
 from headrace.families.joins.rowfiles import KIND, RowFile
 from headrace.families.joins.state import Joints
 from headrace.families.joins.store import Store
 from headrace.families.joins.turns import Turn, Turns, nothing
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.statistics import Stopwatch
-from headrace.runtime.tables import latest_rows
+from headrace.runtime.tables import TableState, latest_rows
 from headrace.sql.emit import quote_name
 
 BATCHES_MAX = 1 << 16  # of a task
@@ -50,7 +51,7 @@ class JoinsWork:
 
     @property
     def reads_rows(self) -> bool:
-        return self._joints.is_asked(self._name)
+        return self._joints.is_asked(self._name) or self._place.relation.is_table or self._joints.rests(self._name)
 
     def replan(self, change: Change) -> None:
         if change.is_first:
@@ -75,7 +76,7 @@ class JoinsWork:
                 self._joints.turn.acquire()
                 self._has_turn = True
         with watch.stage("joins"):
-            turn = self._turns.take(SparkTasks(batch, round.census.rows), round)
+            turn = self._turns.take(SparkTasks(batch, round.census.rows, self._place), round)
         return Reading(lambda round, watch: self._answer(turn, round, watch), faults=self._turns.over_limit(turn))
 
     def _answer(self, turn: Turn, round: Round, watch: Stopwatch) -> Outcome:
@@ -86,12 +87,13 @@ class JoinsWork:
 class SparkTasks:
     """Tasks of a round as Spark jobs; what comes back to the driver are reports."""
 
-    def __init__(self, batch: Batch, rows: int) -> None:
+    def __init__(self, batch: Batch, rows: int, place: Place) -> None:
+        self._place = place
         is_small = batch.is_small and (batch.relation.is_table or rows <= ONE_TASK_ROWS_MAX)
         self._batch = replace(batch, is_small=is_small)
 
     def take(self, task: Task) -> list[Report]:
-        return _run(_rows(self._batch), _taking(task))
+        return _run(_rows(self._batch, self._place if task.holds == ALL else None), _taking(task))
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
         numbers = self._batch.frame.sparkSession.range(0, len(files), 1, max(1, len(files)))
@@ -101,14 +103,15 @@ class SparkTasks:
 # -- on executors -----------------------------------------------------------------------------------
 
 
-def _rows(batch: Batch) -> DataFrame:
-    """The relation's columns, and the kind of each row; of a table, the last row of each key.  Columns are numbered:
-    `mapInArrow` does not take every name."""
+def _rows(batch: Batch, place: Place | None) -> DataFrame:
+    """The relation's columns, and the kind of each row; of a table, the last row of each key, with a place those of all
+    rounds before too.  Columns are numbered: `mapInArrow` does not take every name."""
     if batch.is_small:
         batch = replace(batch, frame=batch.frame.coalesce(1))
     fields = [f"{quote_name(f.name)} AS c{i}" for i, f in enumerate(batch.relation.fields)]
     if batch.relation.is_table:
-        return latest_rows(batch).selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
+        latest = latest_rows(batch) if place is None else TableState(place).upserted(batch)
+        return latest.selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
     kinds = batch.frame.selectExpr(*fields, f"CAST({batch.kind()} AS TINYINT) AS {KIND}")
     return kinds.where(f"{KIND} <> {BAD}")
 

@@ -23,6 +23,7 @@ from headrace.families.joins.attributes import Mask, key_marks, keys, same
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import FILTER, Joint
 from headrace.families.joins.probes import Filters, Probes, Rates, Written
+from headrace.families.joins.rounds import MORE, NONE
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.families.joins.select_kernels import joining
 from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes, coming
@@ -49,9 +50,9 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; the relation
-    `is_joined`, not only filtered; `stamp`: part of the name of every file, so that none is written twice, whoever else
-    still works on the round."""
+    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; `holds`: what
+    is kept (`rounds.py`), of a stream that is only filtered what somebody may read; `stamp`: part of
+    the name of every file, so that none is written twice, whoever else still works on the round."""
 
     root: str
     folder: str
@@ -59,7 +60,7 @@ class Task:
     relation: Relation
     own: tuple[RowFile, ...]
     looks: tuple[Look, ...]
-    is_joined: bool = True
+    holds: str = MORE
     stamp: str = ""
 
 
@@ -111,7 +112,7 @@ def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile |
 
 def _passing(rows: pa.Table, task: Task, store: Store) -> pa.Table:
     """Rows that somebody may read: all, unless there are only filters."""
-    if any(look.joint.kind != FILTER for look in task.looks) or task.is_joined:
+    if task.holds != NONE:
         return rows
     found = np.zeros(rows.num_rows, np.bool_)
     for look in task.looks:

@@ -17,6 +17,7 @@ from headrace.families.joins.rowfiles import RowFile
 from headrace.runtime.ledger import Ledger
 
 KIND = "joins"
+MORE, ALL, NONE = "more", "all", "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,10 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class JoinRound:
     """`version` of the catalog it was answered with; `rates` of methods by level, as they are known now; `after`: the
-    newest rounds of the relations it looked at; `since`: the turns in which the oldest rows came that it found."""
+    newest rounds of the relations it looked at; `since`: the turns in which the oldest rows came that it found.
+
+    `holds`: its files are more rows of the relation, or all there are, or not all that came: then rows of rounds before
+    are not joined any more."""
 
     tick: int
     round_id: int
@@ -43,6 +47,7 @@ class JoinRound:
     rates: Mapping[str, Rates] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
+    holds: str = MORE
 
     @property
     def growth(self) -> int:
@@ -58,7 +63,7 @@ class JoinRound:
         seen = tuple(Seen(s["kind"], s["side"], tuple(s["levels"])) for s in found["seen"])
         written = tuple(Written(**w) for w in found["written"])
         return JoinRound(found["tick"], found["round_id"], version, files, seen, written, found["odd"], found["rates"],
-                         found["after"], found["since"])  # fmt: skip
+                         found["after"], found["since"], found["holds"])  # fmt: skip
 
 
 def round_folder(folder: str, round_id: int) -> str:
@@ -75,6 +80,7 @@ class JoinRounds:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.rounds: list[JoinRound] = []
+        self.base = 0  # rows of rounds from this one on may be joined
         self._looked = -1
 
     def refresh(self) -> Sequence[JoinRound]:
@@ -88,7 +94,15 @@ class JoinRounds:
         new = [found for number in rounds[at:] if (found := self._read(number)) is not None]
         self._looked = max(self._looked, *rounds[-1:], -1)
         self.rounds += new
+        for done in new:
+            if done.holds != MORE:
+                self.base = done.round_id + (done.holds == NONE)
         return new
+
+    @property
+    def joinable(self) -> Sequence[JoinRound]:
+        """Those whose rows may be joined."""
+        return self.rounds[bisect_left(self.rounds, self.base, key=lambda done: done.round_id) :]
 
     def check_after(self, others: Mapping[str, JoinRounds], until: int | None = None) -> None:
         """Is all there that the newest round, `until` a turn, has looked at?  A lost manifest looks like a round that

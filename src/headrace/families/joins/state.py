@@ -20,9 +20,10 @@ from headrace.families.joins.level import Level, level_name, sides_of
 from headrace.families.joins.plan import FILTER, Joint, Share, filter_share, horizon_us, share
 from headrace.families.joins.probes import Rates
 from headrace.families.joins.probing import Look
-from headrace.families.joins.rounds import JoinRounds
+from headrace.families.joins.rounds import MORE, JoinRounds
 from headrace.families.joins.rowfiles import RowFile
 from headrace.families.joins.standing import Standing
+from headrace.runtime.family import SNAPSHOT
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.values import Relation
 
@@ -62,16 +63,19 @@ class Rows:
 
 
 class Joints:
-    """`ledger_of`: the ledger of a relation, whoever runs it."""
+    """`ledger_of`: the ledger of a relation, whoever runs it; `rests`: whether it has joins or filters in quarantine,
+    whose answers are still read."""
 
     def __init__(self, disk: Disk, config: Config, relation_of: Callable[[str], Relation],
-                 ledger_of: Callable[[str], Ledger]) -> None:  # fmt: skip
+                 ledger_of: Callable[[str], Ledger],
+                 rests: Callable[[str], bool] = lambda _: False) -> None:  # fmt: skip
         self.turn = threading.Lock()
         self._planning = threading.Lock()
         self._disk = disk
         self._config = config
         self._relation_of = relation_of
         self._ledger_of = ledger_of
+        self.rests = rests
         self._rows: dict[str, Rows] = {}
         self._asked: dict[str, set[int]] = {}
         self._shares: dict[int, Share] = {}
@@ -155,8 +159,9 @@ class Joints:
             self.tick = max(self.tick, done.tick)
             self._rates.update(done.rates)
         horizon = self._horizon_us(relation)
-        if horizon is not None or rows.horizon_us is not None or oldest != rows.rounds.oldest_id:
-            rows.files, new = [], rows.rounds.rounds
+        is_cut = oldest != rows.rounds.oldest_id or any(done.holds != MORE for done in new)
+        if horizon is not None or rows.horizon_us is not None or is_cut:
+            rows.files, new = [], rows.rounds.joinable
         rows.files += [file for done in new for file in done.files if not _is_past(file, horizon)]
         rows.horizon_us = horizon
         return rows
@@ -184,10 +189,23 @@ class Joints:
         unbounded = [i for i, found in joins.items() if any(horizon_us(n.bound, n.side, 0) is None for n in found)]
         return unbounded or list(joins)
 
+    def lacks(self, relation: str) -> bool:
+        """Whether it is a table that has rows which are not in its files: there were too many."""
+        rows = self._entry(relation)
+        newest = rows.ledger.newest
+        return newest is not None and SNAPSHOT in newest.keep and not rows.rounds.joinable
+
+    def joining(self, relation: str, other: str) -> list[int]:
+        """The queries of a relation that join it with another."""
+        with self._planning:
+            return [i for i in self._asked.get(relation, ()) if other in self._shares[i].joint.relations]
+
     def forget(self, relation: str, folder: str) -> None:
-        """Read the relation's rows anew from what is committed, and write its levels anew."""
-        self._rows.pop(relation, None)
-        self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
+        """Read the relation's rows anew from what is committed, and write its levels anew.  Not while another has its
+        turn, which may look at them."""
+        with self.turn:
+            self._rows.pop(relation, None)
+            self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
 
     # -- a round ------------------------------------------------------------------------------------
 

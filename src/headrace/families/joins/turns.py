@@ -13,20 +13,22 @@ from typing import Protocol
 from headrace.families.joins.cost import price_s, summed
 from headrace.families.joins.plan import NOBODY
 from headrace.families.joins.probing import Look, Report, Task
+from headrace.families.joins.rounds import ALL, MORE, NONE, JoinRound, Seen, round_folder, round_path
 from headrace.families.joins.rounds import KIND as FOLDER
-from headrace.families.joins.rounds import JoinRound, Seen, round_folder, round_path
 from headrace.families.joins.rowfiles import RowFile
 from headrace.families.joins.state import Joints
 from headrace.runtime.family import Outcome, Place, Round
 from headrace.runtime.ledger import FileMark, mark_of
 from headrace.runtime.statistics import Load
 
+SPARE_ROWS = 100_000  # of a table that nobody joins: so many that went may stay
+
 
 class Tasks(Protocol):
     """Runs the tasks of one round."""
 
     def take(self, task: Task) -> list[Report]:
-        """`take_batch` of each batch of the round's rows."""
+        """`take_batch` of each batch of the round's rows, or of all rows of the table with them."""
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
         """`look_all` of each file."""
@@ -39,6 +41,7 @@ class Turn:
     looks: Sequence[Look]
     held: Sequence[FileMark]
     reports: Sequence[Report]
+    holds: str = MORE
 
     @property
     def files(self) -> tuple[RowFile, ...]:
@@ -58,16 +61,34 @@ class Turns:
     def take(self, tasks: Tasks, round: Round) -> Turn:
         self._joints.expect(self._name, round.census.rows)
         looks, held = self._joints.looks(self._name, self._place.folder, self._committed())
-        return Turn(looks, held, self._take(tasks, round, looks) if round.census.rows else [])
+        holds = self._holds()
+        takes = round.census.rows and (looks or holds != NONE)
+        reports = self._take(tasks, round, looks, holds) if takes else []
+        turn = Turn(looks, held, reports, holds)
+        if not self._joints.is_joined(self._name) and self._kept(turn) > self._place.config.join_rows_max:
+            return replace(turn, holds=NONE)
+        return turn
 
-    def _take(self, tasks: Tasks, round: Round, looks: Sequence[Look]) -> list[Report]:
+    def _holds(self) -> str:
+        """What the files of the round are to hold.  All rows of a table are kept, joined or not, as the next query may
+        join it; of one that nobody joins those that went are left out now and then."""
+        joined, rounds = self._joints.is_joined(self._name), self._joints.rows(self._name).rounds
+        if not self._place.relation.is_table:
+            return MORE if joined else NONE
+        if self._joints.lacks(self._name):
+            return ALL if joined or not rounds.rounds else NONE
+        if joined or self._joints.rests(self._name):
+            return MORE
+        rows = self._joints.rows(self._name)
+        return ALL if sum(file.rows for file in rows.files) > 2 * rows.size + SPARE_ROWS else MORE
+
+    def _take(self, tasks: Tasks, round: Round, looks: Sequence[Look], holds: str) -> list[Report]:
         """Keep the rows and look them up; those of a relation joined with itself when all of the round are kept."""
         disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
         disk.make_folder(folder)
         self._clear(folder)
-        own = tuple(self._joints.rows(self._name).files)
-        joined = self._joints.is_joined(self._name)
-        task = Task(str(disk.root.absolute()), folder, round.id, self._place.relation, own, tuple(looks), joined)
+        own = tuple(self._joints.rows(self._name).files) if holds == MORE else ()
+        task = Task(str(disk.root.absolute()), folder, round.id, self._place.relation, own, tuple(looks), holds)
         if all(look.other != self._name for look in looks):
             return tasks.take(task)
         reports = tasks.take(replace(task, looks=()))
@@ -83,6 +104,11 @@ class Turns:
 
     def over_limit(self, turn: Turn) -> dict[int, str]:
         """Queries for which more rows would have to be kept than may be, with the reason."""
+        lacking = {look.other for look in turn.looks if look.other not in (self._name, NOBODY)}
+        for other in sorted(name for name in lacking if self._joints.lacks(name)):
+            reason = f"it needs all rows of {other}, which has more than the limit join_rows_max = " \
+                     f"{self._place.config.join_rows_max:,}; raise the limit"
+            return dict.fromkeys(self._joints.joining(self._name, other), reason)
         limit, size = self._place.config.join_rows_max, self._kept(turn)
         if size <= limit or not self._joints.is_joined(self._name):
             return {}
@@ -91,18 +117,30 @@ class Turns:
         return dict.fromkeys(self._joints.unbounded(self._name), reason)
 
     def _kept(self, turn: Turn) -> int:
-        return self._joints.rows(self._name).size + sum(file.growth for file in turn.files)
+        before = self._joints.rows(self._name).size if turn.holds == MORE else 0
+        return before + sum(file.growth for file in turn.files)
 
     # -- what is committed --------------------------------------------------------------------------
 
     def outcome(self, turn: Turn, round: Round) -> Outcome:
         outcome = Outcome(held=tuple(turn.held), load=self._load(turn, round))
-        if turn.files:
+        rounds = self._joints.rows(self._name).rounds
+        is_told = turn.holds == MORE or (turn.holds == NONE and bool(rounds.rounds) and not rounds.joinable)
+        if turn.files or (round.census.rows and not is_told):
             outcome.files += self._write(turn, round)
-        rounds = self._joints.rows(self._name).rounds.rounds
-        first = rounds[0].round_id if rounds else round.id
-        outcome.keep[FOLDER] = first if self._needs_all() else max(first, self._oldest(round))
+        outcome.keep[FOLDER] = self._first(turn, round)
         return outcome
+
+    def _first(self, turn: Turn, round: Round) -> int:
+        """The first round that is kept: of a table all, or what was taken back would not add up; but of one that
+        nobody joins only what the next query may join."""
+        rounds = self._joints.rows(self._name).rounds
+        first = rounds.rounds[0].round_id if rounds.rounds else round.id
+        if not self._place.relation.is_table:
+            return max(first, self._oldest(round))
+        if self._joints.is_joined(self._name) or self._joints.rests(self._name):
+            return first
+        return round.id if turn.holds == ALL and round.census.rows else max(first, rounds.base - 1)
 
     def _load(self, turn: Turn, round: Round) -> Load:
         written = [w for r in turn.reports for w in r.written]
@@ -111,9 +149,6 @@ class Turns:
         price = price_s(round.census.rows, int(standing.get("groups", 0)))
         return Load(priced={"joins": price}, methods=methods, rivals_s=rivals, kept_rows=self._kept(turn),
                     standing=standing)  # fmt: skip
-
-    def _needs_all(self) -> bool:
-        return self._place.relation.is_table
 
     def _oldest(self, round: Round) -> int:
         """What may still be joined, and what the answers that are kept are made of."""
@@ -130,11 +165,13 @@ class Turns:
         odd = sum(r.odd for r in turn.reports)
         after = self._joints.newest({look.other for look in looks} - {self._name, NOBODY})
         since = self._joints.oldest(looks)
-        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after, since)
+        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after, since,
+                         turn.holds)  # fmt: skip
         marks = [FileMark(f.path, f.size, f.crc) for f in files]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]
         for mark in marks:
             disk.sync(mark.path)
+        disk.make_folder(round_folder(self._place.folder, round.id))  # there are rounds that took no rows
         path, data = round_path(self._place.folder, round.id), done.pack()
         disk.put(path, data)
         marks.append(mark_of(path, data))

@@ -1,0 +1,106 @@
+"""Tables that are joined late, not any more, or again: whoever joins a table finds all rows it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.config import Config
+from headrace.families.joins import turns
+from tests.engine.test_join_limits import row
+from tests.engine.test_joins import Joined
+
+JOIN = "SELECT r.a AS ra, s.a AS sa FROM r JOIN s ON r.b = s.b"
+PLAIN = "SELECT k, a FROM s"
+
+
+def tables(spark: SparkSession, folder: Path, limit: int = 1_000) -> Joined:
+    joined = Joined(spark, folder, {"r": False, "s": True}, Config.of(join_rows_max=limit))
+    joined.eng.add(PLAIN, "plain")
+    return joined
+
+
+def feed(joined: Joined, side: int, *rows: tuple[int, str]) -> None:
+    """Of a table, `k` is the key."""
+    joined.sides[side].write([{**row(0, 1.0, k=k), "a": a} for a, k in rows])
+    joined.eng.run()
+
+
+def again(joined: Joined, limit: int = 1_000) -> None:
+    """As after a restart."""
+    joined.config = Config.of(join_rows_max=limit)
+    joined.open()
+
+
+def pairs(joined: Joined, name: str) -> list[tuple[int, ...]]:
+    return [tuple(own.values()) for own in joined.eng.results(name).to_pylist()]
+
+
+@pytest.mark.parametrize("spare", [100_000, 0])
+def test_a_table_has_its_rows_whenever_it_is_joined(
+    spark: SparkSession, tmp_path: Path, spare: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after rounds in which nobody joined it; rows that went meanwhile are left out of its files."""
+    monkeypatch.setattr(turns, "SPARE_ROWS", spare)
+    joined = tables(spark, tmp_path)
+    for n in range(4):
+        feed(joined, 1, (n, "x"), (10 + n, "y"))
+    feed(joined, 1, (20, "z"))
+    joined.eng.add(JOIN, "first")
+    feed(joined, 0, (1, "r"))
+    assert sorted(pairs(joined, "first")) == [(1, 3, 1), (1, 13, 1), (1, 20, 1)]
+    kept = list((tmp_path / "race/streams/s/joins").iterdir())
+    assert len(kept) < 5 if spare == 0 else len(kept) == 5
+    joined.eng.drop("first")
+    feed(joined, 1, (4, "x"))
+    again(joined)
+    joined.eng.add(JOIN, "second")
+    feed(joined, 0, (2, "r"))
+    assert sorted(pairs(joined, "second")) == [(2, 4, 1), (2, 13, 1), (2, 20, 1)]
+    feed(joined, 1, (14, "y"))
+    assert sorted(pairs(joined, "second"))[-2:] == [(2, 14, 1), (2, 20, 1)]
+    assert (2, 13, -1) in pairs(joined, "second")
+
+
+def test_a_table_too_large_to_be_joined_is_said_to_be(spark: SparkSession, tmp_path: Path) -> None:
+    """Not joined with a part of its rows; with a greater limit, with all of them."""
+    joined = tables(spark, tmp_path, limit=2)
+    feed(joined, 1, (1, "x"), (2, "y"), (3, "z"))
+    feed(joined, 1, (4, "x"))
+    joined.eng.add(JOIN, "join")
+    feed(joined, 0, (1, "r"))
+    (info,) = [info for info in joined.eng.queries() if info.name == "join"]
+    assert info.state == "quarantined" and "join_rows_max = 2" in info.reason
+    again(joined, 100)
+    joined.eng.drop("join")
+    joined.eng.add(JOIN, "join")
+    feed(joined, 1, (5, "x"))
+    feed(joined, 0, (2, "r"))
+    assert sorted(pairs(joined, "join")) == [(2, 2, 1), (2, 3, 1), (2, 5, 1)]
+
+
+def test_answers_of_the_last_join_stay_when_it_is_quarantined(spark: SparkSession, tmp_path: Path) -> None:
+    """And rows that came without it are not joined in part."""
+    joined = Joined(spark, tmp_path, {"r": False, "s": False}, Config.of(join_rows_max=3))
+    counts = {name: f"SELECT count(*) AS n FROM {name} GROUP BY window(ts, '10 seconds')" for name in "rs"}
+    joined.eng.add_many({"join": JOIN, **counts})
+    feed(joined, 0, (1, "r"))
+    feed(joined, 1, (1, "x"), (2, "y"))
+    before = pairs(joined, "join")
+    assert len(before) == 2
+    feed(joined, 1, (3, "x"), (4, "y"))
+    assert {info.name: info.state for info in joined.eng.queries()}["join"] == "quarantined"
+    feed(joined, 1, (5, "x"))
+    feed(joined, 0, (2, "r"))
+    assert pairs(joined, "join") == before
+    again(joined, 100)
+    assert pairs(joined, "join") == before
+    joined.eng.add(JOIN, "again")
+    feed(joined, 1, (6, "x"))
+    feed(joined, 0, (3, "r"))
+    assert pairs(joined, "again") == [(3, 6)] and pairs(joined, "join") == before
+    joined.eng.drop("join")
+    feed(joined, 0, (4, "r"))
+    assert pairs(joined, "again") == [(3, 6), (4, 6)]
