@@ -8,6 +8,7 @@ that was begun before: whatever pair of rows then comes is answered, and what wa
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -33,12 +34,14 @@ PAIRS_AT_ONCE = 1 << 22
 
 
 class JoinReader:
-    """Committed answers of the joins of a home."""
+    """Committed answers of the joins of a home, for any number of threads: one at a time looks at the home, and what
+    is computed of its rows is computed beside."""
 
     def __init__(
         self, root: Path, relation_of: Callable[[str], Relation], ledger_of: Callable[[str], Ledger],
         pairs_max: int = NEVER, ask: Asked = never_asked,
     ) -> None:  # fmt: skip
+        self._lock = threading.Lock()
         self._store = Store(root)
         self._ask = ask
         self._pairs_max = pairs_max
@@ -47,18 +50,22 @@ class JoinReader:
         self._histories: dict[str, History] = {}
 
     def log(self, registered: Registered) -> JoinLog | FilterLog:
+        with self._lock:
+            return self._log(registered)
+
+    def _log(self, registered: Registered) -> JoinLog | FilterLog:
         query = registered.query
         if query.joined is None:
             filtered = filter_share(query, self._relation_of(query.source))
             assert isinstance(filtered, Share)
             history = self._history(query.source)
             history.refresh()
-            return FilterLog(registered, filtered, history, self._store)
+            return FilterLog(registered, filtered, history, self._store, self._lock)
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
         has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
-        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, has_table, self._pairs_max,
-                       self._ask)  # fmt: skip
+        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, self._lock, has_table,
+                       self._pairs_max, self._ask)  # fmt: skip
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
@@ -84,8 +91,9 @@ class JoinLog:
 
     def __init__(
         self, registered: Registered, own: Share, sides: tuple[History, History], until: int, store: Store,
-        has_table: bool, pairs_max: int, ask: Asked,
+        lock: threading.Lock, has_table: bool, pairs_max: int, ask: Asked,
     ) -> None:  # fmt: skip
+        self._lock = lock
         self._ask = ask
         self._pairs_max = pairs_max
         self._query = registered.query
@@ -122,18 +130,20 @@ class JoinLog:
         return self._answers(self.rounds())
 
     def _answers(self, ticks: Sequence[int]) -> pa.Table:
-        parts = []
-        for side in (0, 1):
-            rounds = [done for tick in ticks for own, done in self._turns[tick] if own == side]
-            parts.append(self._pairs(side, rounds))
+        with self._lock:
+            parts = [self._pairs(side, self._rounds(side, ticks)) for side in (0, 1)]
         left, right, sign, order = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         at = np.lexsort((right, left, order))
         tables = [self._table(left[chosen], right[chosen], sign[chosen]) for chosen in _pieces(at)]
         return pa.concat_tables(tables or [empty_answer(self._query, self._has_table)])
 
+    def _rounds(self, side: int, ticks: Sequence[int]) -> list[JoinRound]:
+        return [done for tick in ticks for own, done in self._turns[tick] if own == side]
+
     def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
         sides = zip((left, right), (columns_read(self._query, 0), columns_read(self._query, 1)), strict=True)
-        rows = [self._store.rows(numbers, columns) for numbers, columns in sides]
+        with self._lock:
+            rows = [self._store.rows(numbers, columns) for numbers, columns in sides]
         return answers_of(self._query, self._share.residue, rows, sign if self._has_table else None,
                           self._ask)  # fmt: skip
 
