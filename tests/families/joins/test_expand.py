@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
+from headrace.errors import ServingError
+from headrace.families.joins import expand, pairs
+from headrace.families.joins.arrays import Ints
+from headrace.families.joins.blocks import pairs_in
 from headrace.families.joins.expand import JoinReader
+from headrace.families.joins.pairs import Run
+from headrace.runtime.ledger import Ledger
 from headrace.values import Relation
-from tests.families.joins.played import Played, stream
+from tests.families.joins.asked import T0
+from tests.families.joins.played import Played, stream, table
 from tests.families.joins.test_turns import row
 
 Play = Callable[..., Played]
+NEAR = "y.ts BETWEEN x.ts - INTERVAL '10' SECONDS AND x.ts"
 
 
 @pytest.fixture
@@ -59,3 +68,90 @@ def read_at_once(reader: JoinReader, asked: Sequence[Registered], threads: int) 
     for thread in readers:
         thread.join()
     return found
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pairs were looked at, by block."""
+    sizes: list[int] = []
+
+    def expanded(runs: Sequence[Run], event: Ints) -> tuple[Ints, Ints]:
+        sizes.append(pairs_in(runs))
+        return pairs.expanded(runs, event)
+
+    monkeypatch.setattr(expand, "expanded", expanded)
+    return sizes
+
+
+def read_last(played: Played, asked: Registered) -> int:
+    log = played.log(asked)
+    found = log.read(asked.id, asked.query, log.rounds()[-1])
+    return 0 if found is None else found.num_rows
+
+
+@pytest.mark.parametrize("others", [(), ("SELECT x.u AS u FROM r AS x JOIN s AS y ON y.n = x.n",)])
+def test_rows_that_are_past_are_not_looked_at(play: Play, looked: list[int], others: Sequence[str]) -> None:
+    """Whether another query needs them or not."""
+    played = play(stream("r", 0), stream("s", 0))
+    asked = played.add("near", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN s AS y ON y.n = x.n AND {NEAR}")
+    for number, sql in enumerate(others):
+        played.add(f"q{number}", sql)
+    for name in "rs":
+        played.replan(name)
+    for i in range(40):
+        for name in "sr":
+            played.round(name, [[row(ts=T0 + timedelta(seconds=100 * i)) for _ in range(20)]])
+    assert read_last(played, asked) == sum(looked) == 400
+    looked.clear()
+    assert played.log(asked).read_all().num_rows == 16_000
+    assert sum(looked) < 4 * 16_000
+
+
+def test_rows_that_had_gone_are_not_looked_at(play: Play, looked: list[int]) -> None:
+    played = play(stream("r"), table("t", ("k",)))
+    asked = played.add("q", "SELECT x.u AS u, y.u AS v FROM r AS x JOIN t AS y ON y.n = x.n")
+    for name in "rt":
+        played.replan(name)
+    for i in range(100):
+        played.round("t", [[row(u=i)]])
+    played.round("r", [[row(u=i) for i in range(100)]])
+    assert read_last(played, asked) == sum(looked) == 100
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_a_home_may_have_more_pairs_than_are_expanded_at_once(play: Play, is_watched: bool) -> None:
+    """What is limited is what is answered at once, not what there was."""
+    played = play(stream("r"), table("t", ("k",)))
+    asked = played.add("q", "SELECT x.u AS u, y.u AS v FROM r AS x JOIN t AS y ON y.n = x.n")
+    for name in "rt":
+        played.replan(name)
+    for i in range(40):
+        played.round("t", [[row(u=i)]])
+    played.round("r", [[row(u=i) for i in range(10)]])
+    home = played.home
+    reader = JoinReader(home.root, played.catalog.relation,
+                        lambda name: Ledger(home.disk, home.stream_folder(name)), pairs_max=10)  # fmt: skip
+    log = played.log(asked, reader)
+    found = log.read(asked.id, asked.query, log.rounds()[-1]) if is_watched else log.read_all()
+    assert found is not None and found.column("v").to_pylist() == [39] * 10
+    played.round("r", [[row(u=10)]])
+    log = played.log(asked, reader)
+    assert log.read(asked.id, asked.query, log.rounds()[-1]) is not None
+    with pytest.raises(ServingError) as caught:
+        log.read_all()
+    assert caught.value.code == "PAIRS"
+
+
+def test_turns_that_are_counted_anew_are_read_anew(play: Play) -> None:
+    """By who has read others of the same numbers, whose rows were let go of."""
+    played = play(stream("r"))
+    reader, sql = played.reader, "SELECT y.u AS u FROM r AS x JOIN r AS y ON y.n > x.n"
+    for step in range(2):
+        asked = played.add(f"q{step}", sql)
+        played.replan("r")
+        played.round("r", [[row(n=n, u=10 * step + n) for n in range(2)]])
+        assert played.log(asked, reader).read_all().to_pylist() == [{"u": 10 * step + 1}]
+        played.drop(f"q{step}")
+        played.replan("r")
+        played.round("r", [[row()]])
+        played.open()
