@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from headrace.families.joins.arrays import Ints
 from headrace.families.joins.blocks import pairs_in
 from headrace.families.joins.expand import JoinReader
 from headrace.families.joins.pairs import Run
+from headrace.reading import Answer, watch_answers
 from headrace.runtime.ledger import Ledger
 from headrace.values import Relation
 from tests.families.joins.asked import T0
@@ -145,13 +147,69 @@ def test_a_home_may_have_more_pairs_than_are_expanded_at_once(play: Play, is_wat
 def test_turns_that_are_counted_anew_are_read_anew(play: Play) -> None:
     """By who has read others of the same numbers, whose rows were let go of."""
     played = play(stream("r"))
-    reader, sql = played.reader, "SELECT y.u AS u FROM r AS x JOIN r AS y ON y.n > x.n"
+    reader, sql = played.reader, "SELECT x.u AS u, y.u AS v FROM r AS x JOIN r AS y ON y.n > x.n"
     for step in range(2):
         asked = played.add(f"q{step}", sql)
         played.replan("r")
         played.round("r", [[row(n=n, u=10 * step + n) for n in range(2)]])
-        assert played.log(asked, reader).read_all().to_pylist() == [{"u": 10 * step + 1}]
+        assert played.log(asked, reader).read_all().to_pylist() == [{"u": 10 * step, "v": 10 * step + 1}]
         played.drop(f"q{step}")
         played.replan("r")
         played.round("r", [[row()]])
         played.open()
+
+
+def test_a_watcher_resumes_where_turns_in_between_were_of_others(play: Play) -> None:
+    """Also after one that is no longer kept, if none after it is gone."""
+    played = play(stream("r", 0), stream("t", 0), config=Config.of(manifests_kept=3))
+    asked = played.add("q", "SELECT u FROM r WHERE a < 9")
+    for name in "rt":
+        played.add(name + name, f"SELECT x.u AS u FROM {name} AS x JOIN {name} AS y ON y.n = x.n AND {NEAR}")
+    for name in "rt":
+        played.replan(name)
+
+    def watch(since: int | None = None) -> list[Answer]:
+        return list(watch_answers(asked, lambda: played.reader.log(asked), since, lambda: False, 0.0))
+
+    seen: dict[int, Answer] = {}
+    for i in range(8):
+        for name in "rttt":
+            played.round(name, [[row(u=i, ts=T0 + timedelta(seconds=100 * i))]])
+        seen |= {answer.seq: answer for answer in watch()}
+    seqs = sorted(seen)
+    assert len(seqs) == 8 and all((b - a) >> 32 > 1 for a, b in pairwise(seqs))
+    first = seqs.index(watch()[0].seq)
+    assert first > 1
+    assert [n for n, seq in enumerate(seqs) if has_lost(watch, seq)] == list(range(first - 1))
+    for n in range(first - 1, 8):
+        assert [answer.seq for answer in watch(seqs[n])] == seqs[n + 1:]
+
+
+def test_a_watcher_is_told_of_turns_that_are_gone(play: Play) -> None:
+    played = play(stream("r", 0), stream("s", 0), config=Config.of(manifests_kept=2))
+    asked = played.add("q", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.n = x.n AND {NEAR}")
+    for name in "rs":
+        played.replan(name)
+
+    def watch(since: int | None = None) -> list[Answer]:
+        return list(watch_answers(asked, lambda: played.log(asked), since, lambda: False, 0.0))
+
+    seen: dict[int, Answer] = {}
+    for i in range(8):
+        for name in "sr":
+            played.round(name, [[row(u=i, ts=T0 + timedelta(seconds=100 * i))]])
+        seen |= {answer.seq: answer for answer in watch()}
+    seqs, kept = sorted(seen), [answer.seq for answer in watch()]
+    assert seqs[-len(kept):] == kept and 1 < len(kept) < 7
+    assert all(has_lost(watch, seq) for seq in seqs[: -len(kept) - 1])
+    for n, seq in enumerate(kept):
+        assert [answer.seq for answer in watch(seq)] == kept[n + 1:]
+
+
+def has_lost(watch: Callable[[int], list[Answer]], since: int) -> bool:
+    try:
+        watch(since)
+    except ServingError as error:
+        assert error.code == "SINCE_GONE"
+        return True
+    return False

@@ -121,7 +121,9 @@ class JoinLog:
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
         turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds if done.tick <= until]
         self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
-        first = max(self._since, self._shortened(0) + 1, self._shortened(1) + 1)
+        shortened = max(self._shortened(0), self._shortened(1))
+        first = max(self._since, shortened + 1)
+        self._gone = max(shortened, *(history.gone for history in sides))
         for side, done in turns:
             if done.tick >= first and (registered.until is None or done.version < registered.until):
                 self._turns.setdefault(done.tick, []).append((side, done))
@@ -138,6 +140,9 @@ class JoinLog:
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""
         return sorted(tick for tick in self._turns if tick > after)
+
+    def has_lost(self, after: int) -> bool:
+        return after < self._gone
 
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None:
         found = self._answers([round_id])

@@ -28,11 +28,15 @@ class FilterLog:
         self._query = registered.query
         self._share = own
         self._store = store
+        self._gone = history.gone
         self._turns = {done.tick: done for done in history.rounds if registered.is_answered_with(done.version)}
 
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""
         return sorted(tick for tick in self._turns if tick > after)
+
+    def has_lost(self, after: int) -> bool:
+        return after < self._gone
 
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None:
         found = self._answers([self._turns[round_id]])

@@ -72,6 +72,11 @@ class History:
         """The newest turn."""
         return self.rounds[-1].tick if self.rounds else 0
 
+    @property
+    def gone(self) -> int:
+        """The newest turn that is no longer kept."""
+        return self.rounds[0].before if self.rounds else -1
+
     def has_since(self, tick: int) -> bool:
         """Whether the rows that came in a turn, or later, are still kept."""
         return bool(self.rounds) and self.rounds[0].tick <= tick

@@ -31,7 +31,8 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class JoinRound:
     """`version` of the catalog it was answered with; `rates` of methods by level, as they are known now; `after`: the
-    newest rounds of the relations it looked at; `since`: the turns in which the oldest rows came that it found."""
+    newest rounds of the relations it looked at; `since`: the turns in which the oldest rows came that it found;
+    `before`: the turn of the relation before this one."""
 
     tick: int
     round_id: int
@@ -43,6 +44,7 @@ class JoinRound:
     rates: Mapping[str, Rates] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
+    before: int = -1
 
     @property
     def growth(self) -> int:
@@ -58,7 +60,7 @@ class JoinRound:
         seen = tuple(Seen(s["kind"], s["side"], tuple(s["levels"])) for s in found["seen"])
         written = tuple(Written(**w) for w in found["written"])
         return JoinRound(found["tick"], found["round_id"], version, files, seen, written, found["odd"], found["rates"],
-                         found["after"], found["since"])  # fmt: skip
+                         found["after"], found["since"], found.get("before", found["tick"] - 1))  # fmt: skip
 
 
 def round_folder(folder: str, round_id: int) -> str:
