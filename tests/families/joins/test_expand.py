@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from headrace.catalog.catalog import Registered
@@ -17,9 +18,12 @@ from headrace.families.joins import expand, pairs
 from headrace.families.joins.arrays import Ints
 from headrace.families.joins.blocks import pairs_in
 from headrace.families.joins.expand import JoinReader
+from headrace.families.joins.history import LONG_AGO, History
+from headrace.families.joins.notices import Notices
 from headrace.families.joins.pairs import Run
+from headrace.families.joins.store import INDEX_BITS, Store
 from headrace.reading import Answer, watch_answers
-from headrace.runtime.ledger import Ledger
+from headrace.runtime.ledger import Ledger, Manifest
 from headrace.values import Relation
 from tests.families.joins.asked import T0
 from tests.families.joins.played import Played, stream, table
@@ -213,3 +217,51 @@ def has_lost(watch: Callable[[int], list[Answer]], since: int) -> bool:
         assert error.code == "SINCE_GONE"
         return True
     return False
+
+
+def test_what_is_no_longer_kept_is_forgotten(play: Play) -> None:
+    played = play(stream("r", 0), config=Config.of(manifests_kept=2))
+    asked = played.add("q", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN r AS y ON y.n = x.n AND {NEAR}")
+    played.replan("r")
+    history = History("r", Ledger(played.home.disk, played.home.stream_folder("r")), Store(played.home.root))
+    for i in range(20):
+        played.round("r", [[row(u=i, ts=T0 + timedelta(seconds=100 * i))]])
+        assert played.log(asked).read_all().to_pylist()[-1] == {"u": i, "v": i}
+        history.refresh()
+    assert len(history.rounds) < 6
+    first = history.rounds[0].tick
+    ticks = history.ticks(np.arange(20) << INDEX_BITS).tolist()  # a file a round
+    assert ticks == [LONG_AGO] * (first - 1) + list(range(first, 21))
+    assert len(history._newest) < 8
+
+
+def test_nothing_is_sorted_if_nothing_came(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    played = play(stream("r"), table("t", ("k",)))
+    asked = played.add("q", "SELECT x.u AS u FROM r AS x JOIN t AS y ON y.n = x.n")
+    for name in "rt":
+        played.replan(name)
+    for i in range(3):
+        played.round("t", [[row(u=i)]])
+    log = played.log(asked)
+    monkeypatch.setattr(np, "argsort", None)
+    assert played.log(asked).rounds() == log.rounds() == [1, 2, 3]
+
+
+def test_notices_of_old_rounds_are_not_read(play: Play) -> None:
+    played = play(stream("r"))
+    played.add("q", "SELECT u FROM r WHERE a < 9")
+    played.replan("r")
+    for i in range(5):
+        played.round("r", [[row(u=i)]])
+    read: list[int] = []
+
+    class Told(Ledger):
+        def read(self, round_id: int) -> Manifest:
+            read.append(round_id)
+            return super().read(round_id)
+
+    notices = Notices(played.home.root, Told(played.home.disk, played.home.stream_folder("r")))
+    read.clear()
+    assert [notice.round_id for notice in notices.after(2)] == [3, 4] == read
+    assert [notice.round_id for notice in notices.after(-1)] == [0, 1, 2, 3, 4]
+    assert list(notices.after(4)) == []

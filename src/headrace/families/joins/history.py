@@ -22,6 +22,7 @@ from headrace.families.joins.store import INDEX_BITS, Store
 from headrace.runtime.ledger import Ledger
 
 NEVER = np.iinfo(np.int64).max
+LONG_AGO = -1
 
 
 class _Turns:
@@ -33,9 +34,19 @@ class _Turns:
 
     def add(self, parts: Sequence[tuple[Ints, Ints]]) -> None:
         """Rows and their turns."""
-        rows = np.concatenate([self._rows, *(rows for rows, _ in parts)])
+        if not any(rows.size for rows, _ in parts):
+            return
+        rows, at = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(rows)
-        self._rows, self._at = rows[order], np.concatenate([self._at, *(at for _, at in parts)])[order]
+        rows, at = np.concatenate([self._rows, rows[order]]), np.concatenate([self._at, at[order]])
+        order = np.argsort(rows, kind="stable")  # which merges what is in order
+        self._rows, self._at = rows[order], at[order]
+
+    def forget(self, before: int) -> None:
+        """Of rows with lower numbers."""
+        first = int(np.searchsorted(self._rows, before))
+        if first:
+            self._rows, self._at = self._rows[first:].copy(), self._at[first:].copy()
 
     def of(self, rows: Ints, other: Ints) -> Ints:
         """Of these rows; `other` for those that have none here."""
@@ -54,10 +65,11 @@ class History:
         self._store = store
         self._rounds = JoinRounds(ledger)
         self._new: list[JoinRound] = []
+        self._oldest = NEVER
         self._begin()
 
     def _begin(self) -> None:
-        self._ticks: dict[int, int] = {}
+        self._ticks = _Turns()  # of files
         self._went = _Turns()
         self._came = _Turns()
         self._newest: list[tuple[int, int]] = []
@@ -96,15 +108,28 @@ class History:
         self._new = []
         if len(kept) == len(self.rounds):  # all others were let go of, and turns may be counted anew
             self._begin()
+        elif oldest != self._oldest:
+            self._forget()
+        self._oldest = oldest
         self._take(kept)
+
+    def _forget(self) -> None:
+        """What is no longer kept.  Files are numbered as they come."""
+        first = self._store.number(self.relation, self.rounds[0].files[0])
+        self._ticks.forget(first)
+        self._went.forget(first << INDEX_BITS)
+        self._came.forget(first << INDEX_BITS)
+        while len(self._newest) > 1 and self._newest[1][1] < self.rounds[0].tick:
+            del self._newest[0]
 
     def _take(self, rounds: Sequence[JoinRound]) -> None:
         went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
+        ticks = [(self._store.number(self.relation, file), done.tick) for done in rounds for file in done.files]
+        files, at = np.array(ticks, np.int64).reshape(-1, 2).T
+        self._ticks.add([(files, at)])
         for done in rounds:
             for file in done.files:
-                self._ticks[self._store.number(self.relation, file)] = done.tick
                 self._note_newest(file.newest_us, done.tick)
-            for file in done.files:
                 goes, were = self._store.gone(self.relation, file)
                 went.append((were, np.full(were.size, done.tick)))
                 came.append((goes, self.ticks(were)))
@@ -144,9 +169,8 @@ class History:
     # -- turns --------------------------------------------------------------------------------------
 
     def ticks(self, rows: Ints) -> Ints:
-        """The turns in which rows came, or events happened."""
-        numbers, back = np.unique(rows >> INDEX_BITS, return_inverse=True)
-        return np.array([self._ticks[int(n)] for n in numbers], np.int64)[back]
+        """The turns in which rows came, or events happened; of rows that are no longer kept, one before all."""
+        return self._ticks.of(rows >> INDEX_BITS, np.full(rows.size, LONG_AGO))
 
     def came(self, rows: Ints) -> Ints:
         """The turns in which rows came that are there, or now go."""

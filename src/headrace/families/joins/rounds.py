@@ -74,10 +74,11 @@ def round_path(folder: str, round_id: int) -> str:
 class JoinRounds:
     """The committed rounds of a relation that had joins and are kept, oldest first."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, after: int = -1) -> None:
+        """Only those later than `after`."""
         self._ledger = ledger
         self.rounds: list[JoinRound] = []
-        self._looked = -1
+        self._looked = after
 
     def refresh(self) -> Sequence[JoinRound]:
         """Take in what was committed since; those that were new."""
