@@ -265,3 +265,19 @@ def test_notices_of_old_rounds_are_not_read(play: Play) -> None:
     assert [notice.round_id for notice in notices.after(2)] == [3, 4] == read
     assert [notice.round_id for notice in notices.after(-1)] == [0, 1, 2, 3, 4]
     assert list(notices.after(4)) == []
+
+
+def test_rows_that_are_let_go_of_while_they_are_read(play: Play) -> None:
+    """Another reader has seen it: it is said, and answers do not become less."""
+    played = play(stream("r", 0), config=Config.of(manifests_kept=2))
+    asked = played.add("q", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN r AS y ON y.n = x.n AND {NEAR}")
+    played.replan("r")
+    played.round("r", [[row(u=0)]])
+    log = played.log(asked)
+    for i in range(1, 9):
+        played.round("r", [[row(u=i, ts=T0 + timedelta(seconds=100 * i))]])
+    assert log.read_all().to_pylist() == [{"u": 0, "v": 0}]
+    assert played.log(asked).read_all().num_rows < 9
+    with pytest.raises(ServingError) as caught:
+        log.read(asked.id, asked.query, 1)
+    assert caught.value.code == "SINCE_GONE"

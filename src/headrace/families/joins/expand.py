@@ -123,7 +123,8 @@ class JoinLog:
         self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
         shortened = max(self._shortened(0), self._shortened(1))
         first = max(self._since, shortened + 1)
-        self._gone = max(shortened, *(history.gone for history in sides))
+        self._let_go = [history.gone for history in sides]
+        self._gone = max(shortened, *self._let_go)
         for side, done in turns:
             if done.tick >= first and (registered.until is None or done.version < registered.until):
                 self._turns.setdefault(done.tick, []).append((side, done))
@@ -153,11 +154,19 @@ class JoinLog:
 
     def _answers(self, ticks: Sequence[int]) -> pa.Table:
         with self._lock:
+            self._check_kept(ticks)
             parts = [_NONE, *(part for side in (0, 1) for part in self._pairs(side, self._rounds(side, ticks)))]
         left, right, sign, order = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         at = np.lexsort((right, left, order))
         tables = [self._table(left[chosen], right[chosen], sign[chosen]) for chosen in _pieces(at)]
         return pa.concat_tables(tables or [empty_answer(self._query, self._has_table)])
+
+    def _check_kept(self, ticks: Sequence[int]) -> None:
+        """Another reader may have seen, since this log was made, that rows were let go of: answers would be too few."""
+        let_go = [history.gone for history in self._sides]
+        if let_go != self._let_go and min(ticks, default=NEVER) <= max(self._shortened(0), self._shortened(1), *let_go):
+            raise ServingError("answers have been removed while they were read", value=f"turn {min(ticks)}",
+                               code="SINCE_GONE", hint="read again: results(), or watch() without since")
 
     def _rounds(self, side: int, ticks: Sequence[int]) -> list[JoinRound]:
         return [done for tick in ticks for own, done in self._turns[tick] if own == side]
