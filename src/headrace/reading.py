@@ -23,6 +23,9 @@ class Log(Protocol):
 
     def rounds(self, after: int = -1) -> list[int]: ...
 
+    def has_lost(self, after: int) -> bool:
+        """Whether answers of a later round are no longer kept."""
+
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None: ...
 
 
@@ -63,14 +66,14 @@ def watch_answers(
     if since is not None and (type(since) is not int or since < 0):
         raise ServingError("not a place to resume from", value=since, hint="pass the .seq of an answer")
     done_round, done_row = (-1, -1) if since is None else (since >> _SEQ_BITS, since & ((1 << _SEQ_BITS) - 1))
-    rounds = log().rounds()
-    first = next(iter(rounds), None)
+    found = log()
+    rounds = found.rounds()
     if since is not None and done_round > max(rounds, default=-1):
         raise ServingError("nothing was answered yet at this place", value=since, code="SINCE_UNKNOWN",
                            hint="pass the .seq of an answer of this home, or watch without since")
-    if since is not None and first is not None and done_round < first - 1:
+    if since is not None and found.has_lost(done_round):
         raise ServingError("answers after this place have been removed", value=since,
-                           hint=f"the oldest round kept is {first}; watch without since", code="SINCE_GONE")
+                           hint=f"the oldest round kept is {min(rounds)}; watch without since", code="SINCE_GONE")
     return _follow(registered, log, done_round, done_row, goes_on, poll_s)
 
 
@@ -78,17 +81,16 @@ def _follow(
     registered: Registered, log: Callable[[], Log], done_round: int, done_row: int,
     goes_on: Callable[[], bool], poll_s: float,
 ) -> Iterator[Answer]:
+    after = done_round - 1
     while True:
         last_look = not goes_on()
         answers = log()
-        for round_id in answers.rounds(done_round - 1):
+        for round_id in answers.rounds(after):
             skip = done_row + 1 if round_id == done_round else 0
             table = answers.read(registered.id, registered.query, round_id)
             for position, row in enumerate(table.slice(skip).to_pylist() if table is not None else (), skip):
-                done_row = position
                 yield Answer(row, (round_id << _SEQ_BITS) | position)
-            if round_id > done_round:
-                done_round, done_row = round_id, (table.num_rows - 1 if table is not None else -1)
+            after = round_id
         if last_look:
             return
         time.sleep(poll_s)

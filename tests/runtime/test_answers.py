@@ -168,6 +168,22 @@ def test_a_watcher_goes_on_as_rounds_are_committed(log: Log) -> None:
     assert [v for _, v in seen] == [1, 2, 3, 4] and seen == list(log.watch())
 
 
+def test_a_round_is_read_once(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often a watcher looks for more."""
+    log.commit(1, 2)
+    log.commit(3)
+    read, looks = list[int](), iter([True] * 5)
+
+    def reads(query_id: int, query: Query, round_id: int) -> pa.Table | None:
+        read.append(round_id)
+        return AnswerLog.read(log.answers, query_id, query, round_id)
+
+    monkeypatch.setattr(log.answers, "read", reads)
+    seen = list(log.watch(goes_on=lambda: next(looks, False)))
+    assert (len(seen), read) == (3, [0, 1])
+    assert [v for _, v in log.watch(since=seen[0][0])] == [2, 3]
+
+
 def test_not_a_place_to_resume_from(log: Log) -> None:
     with pytest.raises(ServingError, match="not a place to resume from"):
         list(log.watch(since=-1))

@@ -133,6 +133,9 @@ class AnswerLog:
         """Committed rounds later than `after`."""
         return [r for r in self._ledger.rounds if r > after]
 
+    def has_lost(self, after: int) -> bool:
+        return bool(self._ledger.rounds) and after < self._ledger.rounds[0] - 1
+
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None:
         """What a committed round answered to the query, with the columns of its SELECT."""
         plain = f"{self._plain(round_id)}/{query_id}/"

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import PlanError
-from headrace.families.joins import expand, image, probes, standing, store
+from headrace.families.joins import blocks, expand, image, probes, spans, standing, store
 from headrace.families.joins.plan import share
 from headrace.families.joins.rowfiles import map_table
 from headrace.families.joins.store import Store
@@ -274,7 +274,8 @@ def check_seed(seed: int, steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         for module, name, values in (
             (probes, "DENSE_MAX", (512, 512, 0, 1)), (probes, "AT_ONCE", (1 << 23, 1)), (image, "RATIO", (8, 1)),
-            (standing, "RATIO", (4, 2, 1)),
+            (standing, "RATIO", (4, 2, 1)), (blocks, "FEW", (1024, 0, 0)), (spans, "TURNS", (64, 1, 3)),
+            (spans, "SPANS_MAX", (64, 1)),
             (expand, "PAIRS_AT_ONCE", (1 << 22, 1 << 22, 50)), (store, "OPEN_MAX", (4096, 4096, 2)),
         ):  # fmt: skip
             stack.enter_context(patch.object(module, name, chance.choice(values)))

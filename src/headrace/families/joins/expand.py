@@ -8,19 +8,24 @@ that was begun before: whatever pair of rows then comes is answered, and what wa
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
-from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.arrays import Ints
+from headrace.families.joins.blocks import Events, blocks, pairs_in
 from headrace.families.joins.filtering import FilterLog
 from headrace.families.joins.history import NEVER, History
-from headrace.families.joins.pairs import expanded, runs_of
-from headrace.families.joins.plan import Share, filter_share, share
+from headrace.families.joins.image import Image
+from headrace.families.joins.pairs import Run, expanded, runs_of
+from headrace.families.joins.plan import Share, filter_share, horizon_us, share
 from headrace.families.joins.residue import Asked, answers_of, columns_read, empty_answer, never_asked
 from headrace.families.joins.rounds import JoinRound
 from headrace.families.joins.rowfiles import KIND, SIGN
@@ -33,12 +38,14 @@ PAIRS_AT_ONCE = 1 << 22
 
 
 class JoinReader:
-    """Committed answers of the joins of a home."""
+    """Committed answers of the joins of a home, for any number of threads: one at a time looks at the home, and what
+    is computed of its rows is computed beside."""
 
     def __init__(
         self, root: Path, relation_of: Callable[[str], Relation], ledger_of: Callable[[str], Ledger],
         pairs_max: int = NEVER, ask: Asked = never_asked,
     ) -> None:  # fmt: skip
+        self._lock = threading.Lock()
         self._store = Store(root)
         self._ask = ask
         self._pairs_max = pairs_max
@@ -47,18 +54,22 @@ class JoinReader:
         self._histories: dict[str, History] = {}
 
     def log(self, registered: Registered) -> JoinLog | FilterLog:
+        with self._lock:
+            return self._log(registered)
+
+    def _log(self, registered: Registered) -> JoinLog | FilterLog:
         query = registered.query
         if query.joined is None:
             filtered = filter_share(query, self._relation_of(query.source))
             assert isinstance(filtered, Share)
             history = self._history(query.source)
             history.refresh()
-            return FilterLog(registered, filtered, history, self._store)
+            return FilterLog(registered, filtered, history, self._store, self._lock)
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
-        has_table = any(self._relation_of(name).is_table for name in own.joint.relations)
-        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, has_table, self._pairs_max,
-                       self._ask)  # fmt: skip
+        left, right = (self._relation_of(name) for name in own.joint.relations)
+        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, self._lock, (left, right),
+                       self._pairs_max, self._ask)  # fmt: skip
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
@@ -79,24 +90,41 @@ def _newest_turn(sides: tuple[History, History]) -> int:
     return newest
 
 
+class _Pairs(NamedTuple):
+    """Rows of side 0 and of side 1, the change, and a number to sort by: turn, then side."""
+
+    left: Ints
+    right: Ints
+    sign: Ints
+    order: Ints
+
+
+_NONE = _Pairs(*(np.empty(0, np.int64) for _ in range(4)))
+
+
 class JoinLog:
     """Answers of one query by turn, as far as is committed now: `until` a turn."""
 
     def __init__(
         self, registered: Registered, own: Share, sides: tuple[History, History], until: int, store: Store,
-        has_table: bool, pairs_max: int, ask: Asked,
+        lock: threading.Lock, relations: tuple[Relation, Relation], pairs_max: int, ask: Asked,
     ) -> None:  # fmt: skip
+        self._lock = lock
         self._ask = ask
         self._pairs_max = pairs_max
         self._query = registered.query
         self._share = own
         self._sides = sides
         self._store = store
-        self._has_table = has_table
+        self._has_table = any(relation.is_table for relation in relations)
+        self._times = [relation.time for relation in relations]
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
         turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds if done.tick <= until]
         self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
-        first = max(self._since, self._shortened(0) + 1, self._shortened(1) + 1)
+        shortened = max(self._shortened(0), self._shortened(1))
+        first = max(self._since, shortened + 1)
+        self._let_go = [history.gone for history in sides]
+        self._gone = max(shortened, *self._let_go)
         for side, done in turns:
             if done.tick >= first and (registered.until is None or done.version < registered.until):
                 self._turns.setdefault(done.tick, []).append((side, done))
@@ -114,6 +142,9 @@ class JoinLog:
         """Turns later than `after`."""
         return sorted(tick for tick in self._turns if tick > after)
 
+    def has_lost(self, after: int) -> bool:
+        return after < self._gone
+
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None:
         found = self._answers([round_id])
         return found if found.num_rows else None
@@ -122,39 +153,61 @@ class JoinLog:
         return self._answers(self.rounds())
 
     def _answers(self, ticks: Sequence[int]) -> pa.Table:
-        parts = []
-        for side in (0, 1):
-            rounds = [done for tick in ticks for own, done in self._turns[tick] if own == side]
-            parts.append(self._pairs(side, rounds))
+        with self._lock:
+            self._check_kept(ticks)
+            parts = [_NONE, *(part for side in (0, 1) for part in self._pairs(side, self._rounds(side, ticks)))]
         left, right, sign, order = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         at = np.lexsort((right, left, order))
         tables = [self._table(left[chosen], right[chosen], sign[chosen]) for chosen in _pieces(at)]
         return pa.concat_tables(tables or [empty_answer(self._query, self._has_table)])
 
+    def _check_kept(self, ticks: Sequence[int]) -> None:
+        """Another reader may have seen, since this log was made, that rows were let go of: answers would be too few."""
+        let_go = [history.gone for history in self._sides]
+        if let_go != self._let_go and min(ticks, default=NEVER) <= max(self._shortened(0), self._shortened(1), *let_go):
+            raise ServingError("answers have been removed while they were read", value=f"turn {min(ticks)}",
+                               code="SINCE_GONE", hint="read again: results(), or watch() without since")
+
+    def _rounds(self, side: int, ticks: Sequence[int]) -> list[JoinRound]:
+        return [done for tick in ticks for own, done in self._turns[tick] if own == side]
+
     def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
         sides = zip((left, right), (columns_read(self._query, 0), columns_read(self._query, 1)), strict=True)
-        rows = [self._store.rows(numbers, columns) for numbers, columns in sides]
+        with self._lock:
+            rows = [self._store.rows(numbers, columns) for numbers, columns in sides]
         return answers_of(self._query, self._share.residue, rows, sign if self._has_table else None,
                           self._ask)  # fmt: skip
 
     # -- pairs --------------------------------------------------------------------------------------
 
-    def _pairs(self, side: int, rounds: Sequence[JoinRound]) -> tuple[Ints, Ints, Ints, Ints]:
-        """Rows of side 0 and of side 1, the change, and a number to sort by: turn, then side."""
+    def _pairs(self, side: int, rounds: Sequence[JoinRound]) -> list[_Pairs]:
+        events = self._events(side, rounds)
+        if not events.row.size:
+            return []
+        joint, boxes, other = self._share.joint, self._share.boxes, self._sides[1 - side]
+
+        def joined(some: Events, image: Image) -> list[Run]:
+            return runs_of(joint.kind, boxes, side, image, some.b, some.a)
+
+        image = other.image(joint, 1 - side, events.span)
+        found, size = list[_Pairs](), 0
+        for block, runs in blocks(events, image, joined, other.narrowed, self._pairs_max):
+            self._check_size(size + pairs_in(runs))
+            found.append(self._answered(side, block, runs))
+            size += found[-1].sign.size
+        return found
+
+    def _answered(self, side: int, events: Events, runs: Sequence[Run]) -> _Pairs:
+        """Pairs of an event and a row that was there for it."""
         history, other = self._sides[side], self._sides[1 - side]
-        event, b, a, sign = self._events(side, rounds)
-        image = other.image(self._share.joint, 1 - side)
-        runs = runs_of(self._share.joint.kind, self._share.boxes, side, image, b, a)
-        self._check_size(sum(int(run.counts.sum()) for run in runs))
-        own, rows = expanded(runs, np.arange(event.size))
-        mine = event[own]
-        at = history.ticks(mine)
+        own, rows = expanded(runs, np.arange(events.row.size))
+        mine, at, came = events.row[own], events.at[own], other.ticks(rows)
         there = other.are_there(rows, at, side)
-        there &= np.maximum(history.came(mine), other.ticks(rows)) >= self._since
-        there &= other.ticks(rows) >= self._found_since(side, rounds, at)
+        there &= np.maximum(history.came(mine), came) >= self._since
+        there &= came >= events.since[own]
         mine, rows, own, at = mine[there], rows[there], own[there], at[there]
         left, right = (mine, rows) if side == 0 else (rows, mine)
-        return left, right, sign[own], at * 2 + side
+        return _Pairs(left, right, events.sign[own], at * 2 + side)
 
     def _check_size(self, pairs: int) -> None:
         if pairs > self._pairs_max:
@@ -164,31 +217,33 @@ class JoinLog:
                 hint="watch() reads turn by turn; or a narrower range, or raise the limit",
             )
 
-    def _found_since(self, side: int, rounds: Sequence[JoinRound], at: Ints) -> Ints:
-        """By turn: when the oldest rows came that its events found.  Older ones may be kept, for others."""
-        other = self._sides[1 - side].relation
-        ticks = np.array([done.tick for done in rounds], np.int64)
-        first = np.array([done.since.get(other, done.tick) for done in rounds], np.int64)
-        order = np.argsort(ticks)
-        found: Ints = first[order][np.searchsorted(ticks[order], at)] if ticks.size else at
-        return found
-
-    def _events(self, side: int, rounds: Sequence[JoinRound]) -> tuple[Ints, Numbers, Numbers, Ints]:
+    def _events(self, side: int, rounds: Sequence[JoinRound]) -> Events:
         """Rows of rounds that are events of the joint, in order of what they meet by."""
-        parts: list[tuple[Ints, Numbers, Numbers, Ints]] = []
-        for file in (file for done in rounds for file in done.files):
+        parts = []
+        for done, file in [(own, file) for own in rounds for file in own.files]:
             rows = self._store.table(file)
             b, a = attributes(self._share.joint, side, rows)
             here = np.flatnonzero(b.valid & a.valid & (rows.column(KIND).to_numpy() == OK))
             number = self._store.number(self._sides[side].relation, file) << INDEX_BITS
             sign = rows.column(SIGN).to_numpy()[here].astype(np.int64)
-            parts.append((number | here, b.values[here], a.values[here], sign))
+            since = self._found_since(side, done, rows.take(here)) if here.size else 0
+            turn = np.full(here.size, done.tick), np.full(here.size, since)
+            parts.append(Events(number | here, b.values[here], a.values[here], sign, *turn))
         if not parts:
             none = np.empty(0, np.int64)
-            return none, none, none, none
-        event, b_all, a_all, sign = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        order = np.argsort(b_all, kind="stable")
-        return event[order], b_all[order], a_all[order], sign[order]
+            return Events(none, none, none, none, none, none)
+        every = Events(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        return Events(*(column[np.argsort(every.b, kind="stable")] for column in every))
+
+    def _found_since(self, side: int, done: JoinRound, events: pa.Table) -> int:
+        """When the oldest rows came that events of a turn may find.  Older ones may be kept, for others: it has not
+        looked at them, or they are too old for this query."""
+        found = done.since.get(self._sides[1 - side].relation, done.tick)
+        time, bound = self._times[side], self._share.bound
+        if time is None or bound is None:
+            return found
+        limit = horizon_us(bound, 1 - side, pc.min(events.column(time).cast(pa.int64())).as_py())
+        return found if limit is None else max(found, min(self._sides[1 - side].first_newer(limit), done.tick))
 
 
 def _pieces(at: Ints) -> Iterator[Ints]:

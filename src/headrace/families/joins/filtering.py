@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,15 +21,22 @@ from headrace.sql.query import Query
 class FilterLog:
     """Answers of one filter by turn, as far as is committed now."""
 
-    def __init__(self, registered: Registered, own: Share, history: History, store: Store) -> None:
+    def __init__(
+        self, registered: Registered, own: Share, history: History, store: Store, lock: threading.Lock
+    ) -> None:
+        self._lock = lock
         self._query = registered.query
         self._share = own
         self._store = store
+        self._gone = history.gone
         self._turns = {done.tick: done for done in history.rounds if registered.is_answered_with(done.version)}
 
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""
         return sorted(tick for tick in self._turns if tick > after)
+
+    def has_lost(self, after: int) -> bool:
+        return after < self._gone
 
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None:
         found = self._answers([self._turns[round_id]])
@@ -38,8 +46,9 @@ class FilterLog:
         return self._answers([self._turns[tick] for tick in self.rounds()])
 
     def _answers(self, rounds: Sequence[JoinRound]) -> pa.Table:
-        tables = [self._of(self._store.table(file)) for done in rounds for file in done.files]
-        return pa.concat_tables([empty_answer(self._query), *tables])
+        with self._lock:
+            found = [self._store.table(file) for done in rounds for file in done.files]
+        return pa.concat_tables([empty_answer(self._query), *map(self._of, found)])
 
     def _of(self, rows: pa.Table) -> pa.Table:
         own = keys(self._share.joint.ranged[0], rows)

@@ -1,11 +1,12 @@
 """All committed rows of a relation, with the turns in which each came and went: what readers join.
 
-A row is there for the events of a turn if it came before, and has not gone before.  So all answers of a query, or those
-of one turn, are made from one image, whatever came and went since.
+A row is there for the events of a turn if it came before, and has not gone before.  So answers of any turn are made
+whenever somebody asks, whatever came and went since.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,10 +16,13 @@ from headrace.families.joins.attributes import Mask
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import Joint
 from headrace.families.joins.rounds import JoinRound, JoinRounds
+from headrace.families.joins.rowfiles import RowFile
+from headrace.families.joins.spans import Span, Spans
 from headrace.families.joins.store import INDEX_BITS, Store
 from headrace.runtime.ledger import Ledger
 
 NEVER = np.iinfo(np.int64).max
+LONG_AGO = -1
 
 
 class _Turns:
@@ -30,9 +34,19 @@ class _Turns:
 
     def add(self, parts: Sequence[tuple[Ints, Ints]]) -> None:
         """Rows and their turns."""
-        rows = np.concatenate([self._rows, *(rows for rows, _ in parts)])
+        if not any(rows.size for rows, _ in parts):
+            return
+        rows, at = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         order = np.argsort(rows)
-        self._rows, self._at = rows[order], np.concatenate([self._at, *(at for _, at in parts)])[order]
+        rows, at = np.concatenate([self._rows, rows[order]]), np.concatenate([self._at, at[order]])
+        order = np.argsort(rows, kind="stable")  # which merges what is in order
+        self._rows, self._at = rows[order], at[order]
+
+    def forget(self, before: int) -> None:
+        """Of rows with lower numbers."""
+        first = int(np.searchsorted(self._rows, before))
+        if first:
+            self._rows, self._at = self._rows[first:].copy(), self._at[first:].copy()
 
     def of(self, rows: Ints, other: Ints) -> Ints:
         """Of these rows; `other` for those that have none here."""
@@ -51,9 +65,15 @@ class History:
         self._store = store
         self._rounds = JoinRounds(ledger)
         self._new: list[JoinRound] = []
-        self._ticks: dict[int, int] = {}
+        self._oldest = NEVER
+        self._begin()
+
+    def _begin(self) -> None:
+        self._ticks = _Turns()  # of files
         self._went = _Turns()
         self._came = _Turns()
+        self._newest: list[tuple[int, int]] = []
+        self._spans = Spans(self.relation, self._store, self._files, self.narrowed)
 
     @property
     def rounds(self) -> Sequence[JoinRound]:
@@ -63,6 +83,11 @@ class History:
     def tick(self) -> int:
         """The newest turn."""
         return self.rounds[-1].tick if self.rounds else 0
+
+    @property
+    def gone(self) -> int:
+        """The newest turn that is no longer kept."""
+        return self.rounds[0].before if self.rounds else -1
 
     def has_since(self, tick: int) -> bool:
         """Whether the rows that came in a turn, or later, are still kept."""
@@ -81,36 +106,82 @@ class History:
         for file in (file for done in kept for file in done.files):
             self._store.table(file)
         self._new = []
+        if len(kept) == len(self.rounds):  # all others were let go of, and turns may be counted anew
+            self._begin()
+        elif oldest != self._oldest:
+            self._forget()
+        self._oldest = oldest
         self._take(kept)
+
+    def _forget(self) -> None:
+        """What is no longer kept.  Files are numbered as they come."""
+        first = self._store.number(self.relation, self.rounds[0].files[0])
+        self._ticks.forget(first)
+        self._went.forget(first << INDEX_BITS)
+        self._came.forget(first << INDEX_BITS)
+        while len(self._newest) > 1 and self._newest[1][1] < self.rounds[0].tick:
+            del self._newest[0]
 
     def _take(self, rounds: Sequence[JoinRound]) -> None:
         went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
+        ticks = [(self._store.number(self.relation, file), done.tick) for done in rounds for file in done.files]
+        files, at = np.array(ticks, np.int64).reshape(-1, 2).T
+        self._ticks.add([(files, at)])
         for done in rounds:
             for file in done.files:
-                self._ticks[self._store.number(self.relation, file)] = done.tick
-            for file in done.files:
+                self._note_newest(file.newest_us, done.tick)
                 goes, were = self._store.gone(self.relation, file)
                 went.append((were, np.full(were.size, done.tick)))
                 came.append((goes, self.ticks(were)))
         self._went.add(went)
         self._came.add(came)
 
-    def image(self, joint: Joint, side: int) -> Image:
-        """Every row that ever came."""
-        files = [file for done in self.rounds for file in done.files]
-        return self._store.image(self.relation, files, joint, side, keep_all=True)
+    def _note_newest(self, newest_us: int | None, tick: int) -> None:
+        newest = NEVER if newest_us is None else newest_us
+        if not self._newest or newest > self._newest[-1][0]:
+            self._newest.append((newest, tick))
+
+    def first_newer(self, us: int) -> int:
+        """A turn before which no row came whose event time is this, or later."""
+        at = bisect_left(self._newest, (us, -1))
+        return self._newest[at][1] if at < len(self._newest) else NEVER
+
+    # -- images -------------------------------------------------------------------------------------
+
+    def image(self, joint: Joint, side: int, span: Span) -> Image:
+        """The rows that were there in a span, among some that were not."""
+        return self._spans.image(joint, side, span)
+
+    def _files(self, first: int, last: int) -> Sequence[RowFile]:
+        """Of turns from one up to another."""
+        begin = bisect_left(self.rounds, first, key=lambda done: done.tick)
+        end = bisect_right(self.rounds, last, key=lambda done: done.tick)
+        return [file for done in self.rounds[begin:end] for file in done.files]
+
+    def narrowed(self, image: Image, span: Span) -> Image:
+        """Without rows that came or had gone outside the span."""
+        segments = []
+        for segment in image.segments:
+            came, went = self.ticks(segment.row), self._gone(segment.row)
+            segments.append(segment.where((came >= span.since) & (came <= span.last) & (went >= span.first)))
+        return Image(tuple(segment for segment in segments if len(segment)))
+
+    # -- turns --------------------------------------------------------------------------------------
 
     def ticks(self, rows: Ints) -> Ints:
-        """The turns in which rows came, or events happened."""
-        numbers, back = np.unique(rows >> INDEX_BITS, return_inverse=True)
-        return np.array([self._ticks[int(n)] for n in numbers], np.int64)[back]
+        """The turns in which rows came, or events happened; of rows that are no longer kept, one before all."""
+        return self._ticks.of(rows >> INDEX_BITS, np.full(rows.size, LONG_AGO))
 
     def came(self, rows: Ints) -> Ints:
         """The turns in which rows came that are there, or now go."""
         return self._came.of(rows, self.ticks(rows))
 
+    def _gone(self, rows: Ints) -> Ints:
+        """The turns in which rows went."""
+        return self._went.of(rows, np.full(rows.size, NEVER))
+
     def are_there(self, rows: Ints, at: Ints, side: int) -> Mask:
         """Whether rows are there for events of a side in some turns: those of side 0 find what was there before their
         turn, those of side 1 what is there after it, which differs only where a relation is joined with itself."""
-        came, went = self.ticks(rows), self._went.of(rows, np.full(rows.size, NEVER))
+        came, went = self.ticks(rows), self._gone(rows)
         return (came < at) & (at <= went) if side == 0 else (came <= at) & (at < went)

@@ -56,11 +56,8 @@ class Notices:
     def after(self, round_id: int) -> Iterator[Notice]:
         """Of rounds later than this one, oldest first."""
         self._ledger.refresh()
-        rounds = JoinRounds(self._ledger)
-        rounds.refresh()
-        for done in rounds.rounds:
-            if done.round_id > round_id:
-                yield from self._of(done)
+        for done in JoinRounds(self._ledger, round_id).refresh():
+            yield from self._of(done)
 
     def _of(self, done: JoinRound) -> Iterator[Notice]:
         files: Mapping[int, str] = {file.part: file.path for file in done.files}

@@ -32,7 +32,8 @@ class Seen:
 @dataclass(frozen=True, slots=True)
 class JoinRound:
     """`version` of the catalog it was answered with; `rates` of methods by level, as they are known now; `after`: the
-    newest rounds of the relations it looked at; `since`: the turns in which the oldest rows came that it found.
+    newest rounds of the relations it looked at; `since`: the turns in which the oldest rows came that it found;
+    `before`: the turn of the relation before this one.
 
     `holds`: its files are more rows of the relation, or all there are, or not all that came: then rows of rounds before
     are not joined any more."""
@@ -47,6 +48,7 @@ class JoinRound:
     rates: Mapping[str, Rates] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
+    before: int = -1
     holds: str = MORE
 
     @property
@@ -63,7 +65,7 @@ class JoinRound:
         seen = tuple(Seen(s["kind"], s["side"], tuple(s["levels"])) for s in found["seen"])
         written = tuple(Written(**w) for w in found["written"])
         return JoinRound(found["tick"], found["round_id"], version, files, seen, written, found["odd"], found["rates"],
-                         found["after"], found["since"], found["holds"])  # fmt: skip
+                         found["after"], found["since"], found["before"], found["holds"])  # fmt: skip
 
 
 def round_folder(folder: str, round_id: int) -> str:
@@ -77,11 +79,12 @@ def round_path(folder: str, round_id: int) -> str:
 class JoinRounds:
     """The committed rounds of a relation that had joins and are kept, oldest first."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, after: int = -1) -> None:
+        """Only those later than `after`."""
         self._ledger = ledger
         self.rounds: list[JoinRound] = []
         self.base = 0  # rows of rounds from this one on may be joined
-        self._looked = -1
+        self._looked = after
 
     def refresh(self) -> Sequence[JoinRound]:
         """Take in what was committed since; those that were new."""

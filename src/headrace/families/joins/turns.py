@@ -165,7 +165,9 @@ class Turns:
         odd = sum(r.odd for r in turn.reports)
         after = self._joints.newest({look.other for look in looks} - {self._name, NOBODY})
         since = self._joints.oldest(looks)
-        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after, since,
+        rounds = self._joints.rows(self._name).rounds.rounds
+        before = rounds[-1].tick if rounds else -1
+        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after, since, before,
                          turn.holds)  # fmt: skip
         marks = [FileMark(f.path, f.size, f.crc) for f in files]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]
