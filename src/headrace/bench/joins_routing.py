@@ -154,7 +154,7 @@ def check(case: Case, events: int = 16) -> None:
     methods, rows, some = case.methods, case.rows, part(case.events, events)
     met = methods.meet(rows, some)
     answers = [methods.affected(methods.run(method, rows.c, met), events) for method in methods.shape.ways]
-    for places, found in case.router.run(methods, rows, some):
+    for _, places, found in case.router.run(methods, rows, some):
         for place, ids in zip(places.tolist(), methods.affected(found, places.size), strict=True):
             assert all(np.array_equal(np.sort(own[place]), np.sort(ids)) for own in answers)
 
