@@ -126,7 +126,8 @@ def _joint_lines(
 def _seen(seen: JointLoad) -> str:
     """What the newest round says of a joint."""
     total = sum(seen.methods.values())
-    shares = ", ".join(f"{_word(name)} {n / total:.1%}" for name, n in sorted(seen.methods.items(), key=lambda own: -own[1]))
+    often = sorted(seen.methods.items(), key=lambda own: -own[1])
+    shares = ", ".join(f"{_word(name)} {count / total:.1%}" for name, count in often)
     took = f"{_time(seen.took_s)} an event, with its records; " if seen.took_s else ""
     return f"{took}{_many(total, 'look-up')} of the newest round: {shares}"
 
@@ -145,8 +146,8 @@ def estimate_of(joint: Joint, side: int, level: Level, kept: Mapping[str, int], 
     found = Grouped.of(level, grouping(joint, side))
     if joint.kind == BAND:
         rows = kept.get(joint.relations[1 - side], 0)
-        by_groups = {"groups": groups_s(BAND, found.groups)}
-        return Estimate("groups", {**by_groups, **band_rivals_s(found.ranges, rows)}, f"by default rates, {_many(rows, 'row')} to join")
+        seconds = {"groups": groups_s(BAND, found.groups), **band_rivals_s(found.ranges, rows)}
+        return Estimate("groups", seconds, f"by default rates, {_many(rows, 'row')} to join")
     if seen is not None and seen.alone_s and seen.ranges == len(level):
         return Estimate(_least(seen.alone_s), seen.alone_s, "by rates fitted here, for events of the newest round")
     ranged = joint.ranged[side]

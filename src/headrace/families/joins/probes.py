@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.families.joins import select_methods as methods
-from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.arrays import Ints, Numbers, spread
 from headrace.families.joins.attributes import Mask
 from headrace.families.joins.band_index import BandIndex
 from headrace.families.joins.cost import DENSE_MAX, ONE_BY_ONE, PREFIXES, summed
@@ -258,8 +258,7 @@ def _nodes(event: Ints, found: Nodes) -> pa.Table:
 
 
 def _lists(event: Ints, found: Lists) -> pa.Table:
-    ends = np.cumsum(found.counts)
-    at = np.arange(ends[-1]) - np.repeat(ends - found.counts - found.at[:-1], found.counts)
+    at = spread(found.at[:-1], found.counts)
     return pa.table({"e": pa.array(np.repeat(event, found.counts).astype(np.int32)), "q": pa.array(found.ids[at])})
 
 
@@ -288,8 +287,8 @@ def _of_sparse(records: pa.Table) -> Iterator[Part]:
 
 def _prefixes(at: int, of_right: Any, ids: Ints, event: Ints, lefts: Ints, rights: Ints) -> tuple[Ints, Ints]:
     """The queries that so many by left end, and by right end, are."""
-    by_left = ids[at + _ranges(lefts)]
-    by_right = ids[at + of_right[at + _ranges(rights)]]
+    by_left = ids[spread(np.full(lefts.size, at), lefts)]
+    by_right = ids[at + of_right[spread(np.full(rights.size, at), rights)]]
     events = np.concatenate([np.repeat(event, lefts), np.repeat(event, rights)]).astype(np.int64)
     return events, np.concatenate([by_left, by_right])
 
@@ -300,13 +299,6 @@ def _united(lo: Numbers, hi: Numbers) -> tuple[Numbers, Numbers]:
     reach = np.maximum.accumulate(hi[order])
     begins = np.append(True, lo[order][1:] > reach[:-1])
     return lo[order][begins], reach[np.append(begins[1:], True)]
-
-
-def _ranges(counts: Ints) -> Ints:
-    """0 … count - 1 of each count, one after the other."""
-    ends = np.cumsum(counts, dtype=np.int64)
-    found: Ints = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts, counts)
-    return found
 
 
 def _joined(found: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:

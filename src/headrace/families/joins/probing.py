@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.arrays import Ints, Numbers, spread
 from headrace.families.joins.attributes import Mask, key_marks, keys, same
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import FILTER, Joint
@@ -181,9 +181,7 @@ def _meeting(image: Image, marks: Ints) -> tuple[Ints, Ints]:
     for segment in image.segments:
         joining(segment.b, marks, first, last)
         counts = last - first
-        ends = np.cumsum(counts)
-        at = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
-        olds.append(segment.row[at])
+        olds.append(segment.row[spread(first, counts)])
         news.append(np.repeat(np.arange(marks.size), counts))
     return np.concatenate(olds), np.concatenate(news)
 

@@ -44,10 +44,6 @@ class JoinRound:
     after: Mapping[str, int] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def growth(self) -> int:
-        return sum(file.growth for file in self.files)
-
     def pack(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
