@@ -12,8 +12,8 @@ from headrace.families.joins.plan import FILTER, SELECT
 
 JOB_S = 0.15  # a Spark job that starts, and its files
 ROW_S = 4.0e-7  # a row sent to a worker, kept, sorted
-PROBE_S = 1.6e-8  # an event looked up for a group
-RECORD_S = 8.0e-9  # and written
+PROBE_S = 1.1e-8  # an event looked up for a group
+RECORD_S = 2.0e-9  # and written
 SELECT_S = 6.0e-7  # an event of a select-join looked up for a group
 BUILD_S, SELECT_BUILD_S = 1.5e-6, 6.0e-6  # a range of an index that is built, written and loaded
 QUERY_OUTER_S, MERGE_S, DATA_OUTER_S = 1.8e-8, 1.0e-9, 1.6e-10
