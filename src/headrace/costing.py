@@ -16,7 +16,7 @@ from headrace.families.windows.cost import Forecast, Round, forecast, priced
 from headrace.families.windows.plan import Seating, plan_cuts
 from headrace.families.windows.workload import Flow, RingWorks, Workload, quantities_of, workload_of
 from headrace.runtime.ledger import Ledger
-from headrace.runtime.statistics import Load
+from headrace.runtime.statistics import JointLoad, Load
 from headrace.values import US_PER_S, Relation
 
 ROUNDS_LEARNT = 8
@@ -37,7 +37,11 @@ def recent_stats(ledger: Ledger, rounds: int = ROUNDS_LEARNT + 1) -> list[Stats]
 def load_of(stats: Stats) -> Load:
     """Rounds of earlier versions say less."""
     kept = stats.get("load")
-    return Load(**{**kept, "keys": tuple(kept["keys"])}) if kept else Load()
+    if not kept:
+        return Load()
+    known = {name: value for name, value in kept.items() if name in Load.__slots__}
+    joints = {name: JointLoad(**own) for name, own in known.get("joints", {}).items()}
+    return Load(**{**known, "keys": tuple(known["keys"]), "joints": joints})
 
 
 def workload(seating: Seating, united: bool) -> Workload:
@@ -61,18 +65,18 @@ def flow_of(history: Sequence[Stats]) -> Flow | None:
 
 
 def forecast_of(
-    work: Workload, plain: int, groups: int | None, relation: Relation, history: Sequence[Stats]
+    work: Workload, plain: int, event_s: float | None, relation: Relation, history: Sequence[Stats]
 ) -> Forecast:
-    """The next round of a stream with this plan, so many plain queries, and joins whose rows are looked up for so many
-    groups; `history` as from `recent_stats`."""
+    """The next round of a stream with this plan, so many plain queries, and joins that take so many seconds an
+    event; `history` as from `recent_stats`."""
     flow = flow_of(history) or ASSUMED
     quantities = quantities_of(work, flow)
     prices = priced(quantities) | ({"plain": plain_price_s(plain)} if plain else {})
-    if groups is not None:
-        prices["joins"] = price_s(flow.rows, groups)
+    if event_s is not None:
+        prices["joins"] = price_s(flow.rows, event_s)
     learnt = [Round(s["seconds"], load_of(s).priced) for s in history[:-1]]
     triggers = [s["seconds"]["trigger"] for s in history if "trigger" in s["seconds"]]
-    overlaps = not plain and groups is None and not relation.source.startswith(GIVEN)
+    overlaps = not plain and event_s is None and not relation.source.startswith(GIVEN)
     trigger_s = (median(triggers) if triggers else TRIGGER_S) if overlaps else None
     return forecast(flow.rows, float(quantities["write_row"].sum()), prices, learnt, trigger_s)
 

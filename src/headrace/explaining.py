@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.costing import Stats, estimate_line, forecast_of, load_of, workload
-from headrace.families.joins.explain import Joints, explain_join_query, explain_joins, groups_of, joints_of
+from headrace.families.joins.explain import Joints, event_s, explain_join_query, explain_joins, joints_of
 from headrace.families.joins.plan import Share as JoinShare
 from headrace.families.joins.plan import filter_share
 from headrace.families.joins.plan import share as join_share
@@ -15,6 +15,7 @@ from headrace.families.joins.residue import asked_of_spark
 from headrace.families.plain.plan import explain_plain, how
 from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of, span
 from headrace.families.windows.plan import Refusal, Seating, share
+from headrace.runtime.statistics import Load
 from headrace.values import Relation
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Histories) -> 
         lines.append(f"  {runs:<9} standing {'filters' if query.joined is None else 'joins'}")
         joints = joints_of(_shares(_live(catalog, relation, registered), catalog))
         ((_, own),) = _shares([registered], catalog)
-        lines += explain_join_query(relation.name, own, joints, _kept(rounds), asked_of_spark(query, own.residue))
+        lines += explain_join_query(
+            relation.name, own, joints, _kept(rounds), _load(history), asked_of_spark(query, own.residue)
+        )
     else:
         lines.append(f"  {runs:<9} plain Spark, because {reason}")
         lines.append(f"  how:      {how(query, relation)}")
@@ -76,7 +79,7 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Histories) -> 
         lines.append("  unshared: the same, and the source read once more")
     live = _live(catalog, relation)
     joints = joints_of(_shares(live, catalog))
-    return "\n".join([*lines, *_estimated(live, relation, joints, history), *_measured(history)])
+    return "\n".join([*lines, *_estimated(live, relation, joints, rounds), *_measured(history)])
 
 
 def explain_all(catalog: Catalog, rounds: Histories) -> str:
@@ -96,7 +99,7 @@ def _explain_relation(relation: Relation, catalog: Catalog, joints: Joints, roun
     plain = [(r.query, reason) for r, family, reason in runs if family == PLAIN]
     lines = [_relation(relation)]
     lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation), _is_united(history))]
-    joins = explain_joins(relation.name, joints, _kept(rounds), history[-1] if history else None)
+    joins = explain_joins(relation.name, joints, _kept(rounds), _load(history))
     lines += [f"  {line}" for line in joins]
     lines += [f"  {line}" for line in explain_plain(plain, relation)]
     out = [r for r in catalog.queries.values() if relation.name in r.query.relations and r.quarantine]
@@ -105,7 +108,7 @@ def _explain_relation(relation: Relation, catalog: Catalog, joints: Joints, roun
         lines += [f"    {r.name}: {r.quarantine}" for r in out]
     if not live:
         lines.append("  no live query: it is not read")
-    return [*lines, *_estimated(live, relation, joints, history), *_measured(history)]
+    return [*lines, *_estimated(live, relation, joints, rounds), *_measured(history)]
 
 
 def _live(catalog: Catalog, relation: Relation, also: Registered | None = None) -> list[Registered]:
@@ -132,6 +135,11 @@ def _kept(rounds: Histories) -> dict[str, int]:
     return {name: load_of(history[-1]).kept_rows for name, history in rounds.items() if history}
 
 
+def _load(history: Sequence[Stats]) -> Load | None:
+    """Of the newest round."""
+    return load_of(history[-1]) if history else None
+
+
 def _is_united(history: Sequence[Stats]) -> bool:
     """Whether the last round had all keys in one grouping, which it is by default."""
     return not history or history[-1].get("groupings", 1) <= 1
@@ -145,7 +153,7 @@ def _relation(relation: Relation) -> str:
 
 
 def _estimated(
-    live: Sequence[Registered], relation: Relation, joints: Joints, history: Sequence[Stats]
+    live: Sequence[Registered], relation: Relation, joints: Joints, rounds: Histories
 ) -> list[str]:
     """What the next round will take, with the queries there are now."""
     if not live:
@@ -153,8 +161,9 @@ def _estimated(
     seating: Seating = seating_of(_of(live), relation)
     joins = sum(asked.queries for joint, asked in joints.items() if relation.name in joint.relations)
     plain = len(live) - len(seating.shares) - joins
-    groups = groups_of(relation.name, joints)
-    made = forecast_of(workload(seating, _is_united(history)), plain, groups, relation, history)
+    history = rounds.get(relation.name, ())
+    looked_s = event_s(relation.name, joints, _kept(rounds), _load(history))
+    made = forecast_of(workload(seating, _is_united(history)), plain, looked_s, relation, history)
     return [estimate_line(made, len(history))]
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import headrace
+from headrace.explaining import explain_all, explain_one
+from headrace.runtime.statistics import JointLoad, Load, RoundStats
 from tests.engine.race import Race, row, rows_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -64,6 +69,31 @@ def test_the_whole_plan(eng: headrace.Engine, tmp_path: Path) -> None:
     assert headrace.Engine(tmp_path / "race").explain() == text
 
 
+def measured(joints: dict[str, JointLoad], **standing: float) -> dict[str, Any]:
+    """As the manifest of a round has it."""
+    seconds = {"plan": 0.001, "joins": 0.9, "commit": 0.03, "total": 1.0}
+    load = Load(priced={"joins": 0.5}, joints=joints, kept_rows=2_000, standing=standing)
+    stats = RoundStats("trades", 3, 20_000, 0, 0, 0, 14, 0, 0, seconds, 9.0, load=load)
+    return dict(json.loads(json.dumps(asdict(stats))))
+
+
+def test_joins_after_a_round(eng: headrace.Engine) -> None:
+    """Rates that were fitted count as long as the ranges are as many as they were."""
+    select = "trades with stock where trades.`symbol` = stock.`symbol`, ranges of trades.`price` and stock.`qty`"
+    select += " (side 0)"
+    alone = {"groups": 4.1e-6, "hotspots": 5e-6, "select_first": 3.2e-6, "join_first": 1.2e-3}
+    ways = {"groups": 12_000, "select_first": 7_500, "join_first": 500}
+    filtered = JointLoad(1, {"prefixes of groups": 20_000}, {}, 2.1e-7)
+    joints = {select: JointLoad(1, ways, alone, 3.9e-6), "rows of trades by `price` (side 0)": filtered}
+    round_3 = measured(joints, levels=4, groups=9, fewest=3, ranges=10, hot=9)
+    catalog, rounds = eng.catalog, {"trades": [round_3], "stock": [round_3]}
+    texts = [explain_one(catalog.query(name), catalog, rounds) for name in ("alert", "near", "same")]
+    golden("explain_measured", "\n\n".join([*texts, explain_all(catalog, rounds)]))
+    more = {**joints, select: JointLoad(7, ways, alone, 3.9e-6)}
+    assert "rates fitted here" in texts[2]
+    assert "rates fitted here" not in explain_one(catalog.query("same"), catalog, {"trades": [measured(more)]})
+
+
 def test_nothing_yet(tmp_path: Path) -> None:
     golden("explain_nothing", headrace.Engine(tmp_path / "race").explain())
 
@@ -72,7 +102,7 @@ def test_many_rings_are_cut(eng: headrace.Engine) -> None:
     text = "SELECT sum(qty) AS q FROM trades WHERE symbol = '{i}' GROUP BY window(ts, '{i} seconds')"
     eng.add_many({f"more{i}": text.format(i=i) for i in range(1, 31)})
     lines = eng.explain().splitlines()
-    assert len(lines) < 60
+    assert len(lines) < 70
     assert any(re.search(r"… and \d+ more rings", line) for line in lines)
 
 

@@ -19,7 +19,7 @@ from headrace.bench import joins_histogram, joins_hotspots, joins_intervals, joi
 from headrace.bench.joins_kernels import OUTPUT, SEED, Speeds, band_speeds, select_speeds
 from headrace.bench.joins_workload import draw_bands
 from headrace.bench.plot import Curve, Panel, draw
-from headrace.bench.report import Figure, Report, machine
+from headrace.bench.report import Figure, Report, machine, verdict
 from headrace.families.joins.histogram import stabbing
 from headrace.families.joins.plan import BAND, Joint
 from headrace.families.joins.standing import Standing
@@ -83,7 +83,7 @@ class Bench:
         found = self._by_queries("band", self.extent.bands, band_speeds)
         kept = found[-1].per_s["ours"] / found[0].per_s["ours"]
         note = f"from {found[0].queries:,} to {found[-1].queries:,} queries, want ≥ 1/3: "
-        note += _verdict(kept >= KEPT_WANTED)
+        note += verdict(kept >= KEPT_WANTED)
         self.figures.append(Figure("band_kept", kept, "×", "about 1/3 over a 10⁴-fold growth", note))
         self._ratio("band", found, BAND_WANTED, "orders of magnitude over merge, query-outer and data-outer")
 
@@ -149,7 +149,7 @@ class Bench:
         note = (f"mean, median {1_000 * median(took):.3f}; a sorted list {1_000 * float(np.mean(sorted_list)):.3f}; "
                 f"{hot:.0%} in hotspots, levels of {levels}; ")  # fmt: skip
         self.figures.append(Figure(f"change_{count}_ms", mean, "ms", "20% above merge's sorted list",
-                                   f"{note}want < 1: {_verdict(mean < CHANGE_WANTED_MS)}"))  # fmt: skip
+                                   f"{note}want < 1: {verdict(mean < CHANGE_WANTED_MS)}"))  # fmt: skip
 
     def histogram(self) -> None:
         """Figure 4.12: how many ranges a value stabs, estimated."""
@@ -163,9 +163,9 @@ class Bench:
             published = "14.9%, equal width 70%" if row.buckets == 20 else ""
             note = f"equal width {row.equal_width:.1%}, optimal on a sample {row.optimal:.1%}"
             if row.buckets == 20:
-                note += f"; want ≤ 15%: {_verdict(row.ours <= ERROR_WANTED)}"
+                note += f"; want ≤ 15%: {verdict(row.ours <= ERROR_WANTED)}"
             self.figures.append(Figure(f"histogram_{row.buckets}_error", row.ours, "", published, note))
-        self.figures.append(Figure("histogram_build_s", took, "s", note=f"want < 1: {_verdict(took < BUILD_WANTED_S)}"))
+        self.figures.append(Figure("histogram_build_s", took, "s", note=f"want < 1: {verdict(took < BUILD_WANTED_S)}"))
 
     def _add(self, name: str, speeds: Speeds, note: str) -> None:
         self._tell(f"{name}: " + ", ".join(f"{m} {s:,.0f}/s" for m, s in speeds.per_s.items()) + f" ({note})")
@@ -175,7 +175,7 @@ class Bench:
         speeds = next(s for s in found if s.queries == self.extent.compared)
         name, best = speeds.best_rival()
         ratio = speeds.per_s["ours"] / best
-        note = f"to {name} at {speeds.queries:,} queries, want ≥ {wanted}: {_verdict(ratio >= wanted)}"
+        note = f"to {name} at {speeds.queries:,} queries, want ≥ {wanted}: {verdict(ratio >= wanted)}"
         self.figures.append(Figure(f"{kind}_ratio", ratio, "×", published, note))
         name, best = speeds.best_rival(with_output=True)
         ratio, note = speeds.per_s[f"ours{OUTPUT}"] / best, f"to {name}: all answers are written by both"
@@ -188,7 +188,3 @@ class Bench:
             points = {float(at): s.per_s[name] for at, s in found.items() if name in s.per_s}
             panel.curves.append(Curve(name, points, colour))
         self.panels.append(panel)
-
-
-def _verdict(is_met: bool) -> str:
-    return "met" if is_met else "MISSED"

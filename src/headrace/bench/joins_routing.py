@@ -35,7 +35,7 @@ from headrace.bench.joins_workload import (
     draw_spread,
     zipf_shares,
 )
-from headrace.bench.report import Figure, Report, machine
+from headrace.bench.report import Figure, Report, machine, verdict
 from headrace.families.joins.arrays import Floats, Ints
 from headrace.families.joins.partition import canonical
 from headrace.families.joins.routing import Router, like
@@ -154,7 +154,7 @@ def check(case: Case, events: int = 16) -> None:
     methods, rows, some = case.methods, case.rows, part(case.events, events)
     met = methods.meet(rows, some)
     answers = [methods.affected(methods.run(method, rows.c, met), events) for method in methods.shape.ways]
-    for places, found in case.router.run(methods, rows, some):
+    for _, places, found in case.router.run(methods, rows, some):
         for place, ids in zip(places.tolist(), methods.affected(found, places.size), strict=True):
             assert all(np.array_equal(np.sort(own[place]), np.sort(ids)) for own in answers)
 
@@ -268,14 +268,10 @@ def worst(found: Sequence[Outcome]) -> list[Figure]:
     note = (f"want ≥ {TO_BEST_WANTED:g}; less in {len(below)} of {len(found)}, of which in {alike} it takes that "
             "method for all: ")  # fmt: skip
     return [
-        Figure("routing_to_best", slowest, "×", "more than 1 always", note + _verdict(slowest >= TO_BEST_WANTED)),
+        Figure("routing_to_best", slowest, "×", "more than 1 always", note + verdict(slowest >= TO_BEST_WANTED)),
         Figure("routing_best_to_itself", min(own.to_itself for own in found), "×",
                note="the best method beside itself, measured the same way: chance"),
         Figure("routing_asking", asking, "", note="of the router's time, at the most"),
         Figure("routing_gained", most, "×", "up to 1.5 over hotspots alone"),
-        Figure("routing_opt_ratio", to_opt, "×", note=f"want ≤ 1.5: {_verdict(to_opt <= TO_OPT_WANTED)}"),
+        Figure("routing_opt_ratio", to_opt, "×", note=f"want ≤ 1.5: {verdict(to_opt <= TO_OPT_WANTED)}"),
     ]
-
-
-def _verdict(is_met: bool) -> str:
-    return "met" if is_met else "MISSED"

@@ -35,7 +35,7 @@ from headrace.bench.joins_workload import (
     draw_rectangles,
     draw_rows,
 )
-from headrace.bench.report import Figure, Report
+from headrace.bench.report import Figure, Report, verdict
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.families.joins.arrays import Ints
@@ -221,7 +221,7 @@ def _measured(
     tell(f"{name}: {per_s:,.0f} events/s")
     size = sum(path.stat().st_size for r in rounds for path in race.records(r.round_id))
     note = f"{extent.queries:,} queries, {ROWS:,} rows of S, {len(rounds)} rounds of {extent.events:,} events; "
-    note += f"want ≥ {EVENTS_WANTED:,}: {_verdict(per_s >= EVENTS_WANTED)}" if name == "spark_band" else ""
+    note += f"want ≥ {EVENTS_WANTED:,}: {verdict(per_s >= EVENTS_WANTED)}" if name == "spark_band" else ""
     return [
         Figure(f"{name}_events_per_s", per_s, "events/s", note=note),
         Figure(f"{name}_record_bytes", size / sum(r.rows for r in rounds), "bytes", note="an event"),
@@ -236,11 +236,11 @@ def beside(per_s: float, extent: Extent, pairs: int, peer: Counted) -> list[Figu
     peer_per_s = extent.peer_events / peer.seconds
     ratio = per_s / peer_per_s
     what = f"{extent.peer_events:,} events × {extent.queries:,} queries"
-    verdict = f"the same queries and rows; want ≥ {RATIO_WANTED}: {_verdict(ratio >= RATIO_WANTED)}"
+    note = f"the same queries and rows; want ≥ {RATIO_WANTED}: {verdict(ratio >= RATIO_WANTED)}"
     return [
         Figure("spark_band_affected", pairs / extent.peer_events, "queries", note="by an event; both agree"),
         Figure("spark_band_peer_events_per_s", peer_per_s, "events/s", note=f"plain Spark's batch join, {what}"),
-        Figure("spark_band_ratio", ratio, "×", note=verdict),
+        Figure("spark_band_ratio", ratio, "×", note=note),
     ]
 
 
@@ -269,7 +269,3 @@ def _modest(bands: Bands, s: Ints, events: int) -> list[int]:
     expected = np.sum(last - first, axis=0) * (events / b.size)
     expected[expected > ANSWERS_MAX] = -1
     return [int(query) for query in some[np.argsort(expected)[-READ:]]]
-
-
-def _verdict(is_met: bool) -> str:
-    return "met" if is_met else "MISSED"

@@ -56,6 +56,11 @@ class Report:
         return {**{figure.name: figure.value for figure in self.figures}, **self.about}
 
 
+def verdict(is_met: bool) -> str:
+    """On a figure that is wanted."""
+    return "met" if is_met else "MISSED"
+
+
 def machine(files: int, seed: int) -> dict[str, str]:
     """What figures were measured on."""
     return {

@@ -22,12 +22,23 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True)
+class JointLoad:
+    """Events of a round looked up for the ranges of a joint: how many by which method; seconds an event that each
+    method alone would take, by rates fitted on a worker, and that it took a worker (0: not known)."""
+
+    ranges: int
+    methods: Mapping[str, int]
+    alone_s: Mapping[str, float]
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Load:
     """What explains the cost of a round: where the watermark was before, what Spark's aggregate left and how it was
     cut, groups by group-by, seconds by stage as the cost model prices them, and seconds of plain queries by id.
 
-    Of joins: events by the method they were looked up by, the seconds that each method alone would take, how many
-    rows of this relation may still be joined, and how its queries stand (`Standing.tally`)."""
+    Of joins: what looking up took by joint, how many rows of this relation may still be joined, and how its queries
+    stand (`Standing.tally`)."""
 
     before_us: int | None = None
     cells: int = 0
@@ -37,8 +48,7 @@ class Load:
     groups: Mapping[str, int] = field(default_factory=dict)
     priced: Mapping[str, float] = field(default_factory=dict)
     plain_s: Mapping[str, float] = field(default_factory=dict)
-    methods: Mapping[str, int] = field(default_factory=dict)
-    rivals_s: Mapping[str, float] = field(default_factory=dict)
+    joints: Mapping[str, JointLoad] = field(default_factory=dict)
     kept_rows: int = 0
     standing: Mapping[str, float] = field(default_factory=dict)
 
@@ -46,7 +56,7 @@ class Load:
         """The load of two families in one round: what both have priced, and what only the other knows."""
         return replace(
             self, priced={**self.priced, **other.priced}, plain_s={**self.plain_s, **other.plain_s},
-            methods={**self.methods, **other.methods}, rivals_s={**self.rivals_s, **other.rivals_s},
+            joints={**self.joints, **other.joints},
             kept_rows=self.kept_rows + other.kept_rows, standing={**self.standing, **other.standing},
         )
 

@@ -220,6 +220,8 @@ class Checked:
     def affected(self, done: Done) -> dict[tuple[int, int, int], set[int]]:
         """Queries by look, part and event, as the files of records say."""
         reader = Store(self.played.home.root)
+        for looked in (own for report in done.turn.reports for own in report.looked):
+            self.methods.update(looked.events)
         found: dict[tuple[int, int, int], set[int]] = {}
         for written in done.join.written:
             look = done.turn.looks[written.look]
@@ -227,7 +229,6 @@ class Checked:
             level = reader.prober(look.levels[written.level], look.joint.kind, look.side)
             part = int(Path(written.path).name.split(".")[0])
             events, ids = level.affected(records)
-            self.methods.update(written.events)
             for event, i in zip(events.tolist(), ids.tolist(), strict=True):
                 found.setdefault((written.look, part, event), set()).add(i)
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,8 +17,9 @@ from headrace.families.joins import probes
 from headrace.families.joins.image import Image
 from headrace.families.joins.level import Level
 from headrace.families.joins.plan import BAND, SELECT, Box, Joint
-from headrace.families.joins.probes import Probes, Rates, Written, prober
+from headrace.families.joins.probes import Looked, Probes, Rates, Written, prober
 from headrace.families.joins.rowfiles import map_table
+from headrace.families.joins.select_methods import METHODS
 from headrace.families.joins.standing import Standing
 from headrace.sql.tree import Column
 from headrace.values import BIGINT, DOUBLE
@@ -51,15 +52,23 @@ def image_of(b: Values, c: Values, pieces: int) -> Image:
 def probed(root: Path, level: Level, kind: str, side: int, image: Image, b: Values, a: Values,
            rates: Rates | None = None) -> tuple[Pairs, list[Written]]:  # fmt: skip
     """Who is affected, as files say that were written for these events."""
+    found, written, _ = looked_up(root, level, kind, side, image, b, a, rates)
+    return found, written
+
+
+def looked_up(root: Path, level: Level, kind: str, side: int, image: Image, b: Values, a: Values,
+              rates: Rates | None = None) -> tuple[Pairs, list[Written], list[Looked]]:  # fmt: skip
+    """And what that took."""
     own = prober(kind, level, side)
     event = np.argsort(b, kind="stable")
-    written = list(Probes(root, "p", 3).probe(5, own, image, event, b, a, rates))
+    probes = Probes(root, "p", 3)
+    written = list(probes.probe(5, own, image, event, b, a, rates))
     found: Pairs = set()
     for w in written:
         assert (w.look, w.level) == (3, 5) and (root / w.path).stat().st_size == w.size
         events, ids = own.affected(map_table(root / w.path, w.size, w.crc))
         found |= set(zip(events.tolist(), ids.tolist(), strict=True))
-    return found, written
+    return found, written, probes.looked
 
 
 def draw_numbers(chance: Random, name: str, size: int) -> Values:
@@ -112,12 +121,9 @@ def draw_selects(chance: Random, count: int) -> list[Box]:
     return found
 
 
-WAYS = {("groups",): {"groups"}, ("select_first", "join_first"): {"others"},
-        ("hotspots", "mixed"): {"groups", "hotspots", "others"}}  # fmt: skip
-
-
-@pytest.mark.parametrize("rates", FORCED.values(), ids=FORCED)
-def test_selects(tmp_path: Path, rates: Mapping[str, Sequence[float]]) -> None:
+@pytest.mark.parametrize("forced", FORCED)
+def test_selects(tmp_path: Path, forced: str) -> None:
+    rates = FORCED[forced]
     chance = Random(str(rates))
     for case in range(25):
         size, count = chance.randrange(1, 60), chance.randrange(1, 40)
@@ -126,13 +132,15 @@ def test_selects(tmp_path: Path, rates: Mapping[str, Sequence[float]]) -> None:
         eb, ea = (np.array(chance.choices(own, k=30), np.int64) for own in (range(5), keys))
         boxes, side = draw_selects(chance, count), case % 2
         image = image_of(b, c, 1 + case % 3)
-        found, written = probed(tmp_path, level_of(SELECTS, boxes), SELECT, side, image, eb, ea, rates)
+        found, _, (looked,) = looked_up(tmp_path, level_of(SELECTS, boxes), SELECT, side, image, eb, ea, rates)
         seen = boxes if side == 0 else [(*box[2:], *box[:2]) for box in boxes]
         expected = {(e, 100 + q) for q, (lo, hi, least, most) in enumerate(seen) for e in range(30)
                     if lo <= ea[e] <= hi and ((b == eb[e]) & (c >= least) & (c <= most)).any()}  # fmt: skip
         assert found == expected
-        used = {method for w in written for method in w.events}
-        assert used <= next((ways for names, ways in WAYS.items() if any(rates is FORCED[name] for name in names)))
+        assert (looked.look, looked.level, looked.rows) == (3, 5, 30) and looked.seconds > 0
+        assert sum(looked.events.values()) == 30 * len(image.segments), "whether they affect anybody or not"
+        assert forced in ("hotspots", "mixed") or looked.events.keys() == {forced}
+        assert set(looked.alone_s) <= set(METHODS) and forced in (*looked.alone_s, "hotspots", "mixed")
 
 
 def test_rates_are_fitted_once_there_are_enough_events_and_are_kept(tmp_path: Path) -> None:
@@ -140,13 +148,20 @@ def test_rates_are_fitted_once_there_are_enough_events_and_are_kept(tmp_path: Pa
     b, c = (np.array(chance.choices(range(9), k=300), np.int64) for _ in range(2))
     eb, ea = (np.array(chance.choices(range(9), k=600), np.int64) for _ in range(2))
     level, image = level_of(SELECTS, draw_selects(chance, 30)), image_of(b, c, 1)
-    by_groups, written = probed(tmp_path, level, SELECT, 0, image, eb, ea, FORCED["groups"])
-    assert all(w.rates is None for w in written)
-    found, written = probed(tmp_path, level, SELECT, 0, image, eb, ea)
-    assert found == by_groups
-    assert [w.rates is not None for w in written] == [True, *[False] * (len(written) - 1)]
-    found, written = probed(tmp_path, level, SELECT, 0, image, eb[:100], ea[:100])
-    assert found == {pair for pair in by_groups if pair[0] < 100} and all(w.rates is None for w in written)
+    by_groups, _, (looked,) = looked_up(tmp_path, level, SELECT, 0, image, eb, ea, FORCED["groups"])
+    assert looked.rates is None
+    found, _, (looked,) = looked_up(tmp_path, level, SELECT, 0, image, eb, ea)
+    assert found == by_groups and looked.rates is not None
+    found, _, (looked,) = looked_up(tmp_path, level, SELECT, 0, image, eb[:100], ea[:100])
+    assert found == {pair for pair in by_groups if pair[0] < 100} and looked.rates is None
+
+
+def test_rates_are_kept_and_events_counted_where_nobody_is_affected(tmp_path: Path) -> None:
+    rows, events = np.arange(600), np.arange(600)
+    level, image = level_of(SELECTS, [(0, 9, 1_000, 2_000)]), image_of(rows, rows, 1)
+    found, written, (looked,) = looked_up(tmp_path, level, SELECT, 0, image, events, events)
+    assert not found and not written and looked.rates is not None
+    assert sum(looked.events.values()) == 600 and looked.alone_s
 
 
 def test_nothing_is_written_where_nothing_is_found(tmp_path: Path) -> None:

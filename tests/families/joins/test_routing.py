@@ -57,11 +57,11 @@ def test_any_choice_gives_every_affected_query(seed: int) -> None:
         patch.setattr(routing, "SAVED_MIN", r.choice([0.0, 0.1, 1.0]))
         routed = router.run(methods, rows, events)
     found: dict[int, list[int]] = {}
-    for places, own in routed:
+    for _, places, own in routed:
         lists = methods.affected(own, places.size)
         found |= {int(e): sorted(ids.tolist()) for e, ids in zip(places, lists, strict=True)}
     assert [found[e] for e in range(events.b.size)] == wanted
-    assert sum(places.size for places, _ in routed) == events.b.size
+    assert sum(places.size for _, places, _ in routed) == events.b.size
     met = methods.meet(rows, events)
     for method in METHODS:
         lists = methods.affected(methods.run(method, rows.c, met), events.b.size)
@@ -214,7 +214,7 @@ def test_few_events_tell_that_one_method_is_for_all() -> None:
         patch.setattr(Methods, "meet", watched)
         (only,) = Router({"groups": (0.0,) * 4, "select_first": (0.0, 1.0, 0.0, 0.0)}).run(methods, rows, events)
     none = Events(events.a[:0], events.b[:0])
-    ((places, found),) = Router(NOTHING).run(methods, rows, none)
+    ((_, places, found),) = Router(NOTHING).run(methods, rows, none)
     assert places.size == 0 and methods.affected(found, 0) == []
-    assert only[0].size == 4_000 and only[1].lists is None
+    assert only[0] == "groups" and only[1].size == 4_000 and only[2].lists is None
     assert met_sizes == [(200, True), (4_000, False)]

@@ -14,6 +14,13 @@ Ints32 = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 
+def spread(first: Ints | Ints32, counts: Ints | Ints32) -> Ints:
+    """`first` … `first + count - 1` of each, one after the other."""
+    ends = np.cumsum(counts, dtype=np.int64)
+    found: Ints = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts - first, counts)
+    return found
+
+
 def falling(values: Numbers) -> Numbers:
     """What sorts the other way round; ~x is -x - 1, which no whole number overflows."""
     return -values if values.dtype == np.float64 else ~values

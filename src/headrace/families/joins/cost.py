@@ -8,20 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headrace.families.joins.plan import SELECT
+from headrace.families.joins.plan import FILTER, SELECT
 
 JOB_S = 0.15  # a Spark job that starts, and its files
 ROW_S = 4.0e-7  # a row sent to a worker, kept, sorted
-PROBE_S = 1.6e-8  # an event looked up for a group
-RECORD_S = 8.0e-9  # and written
+PROBE_S = 1.1e-8  # an event looked up for a group
+RECORD_S = 2.0e-9  # and written
 SELECT_S = 6.0e-7  # an event of a select-join looked up for a group
 BUILD_S, SELECT_BUILD_S = 1.5e-6, 6.0e-6  # a range of an index that is built, written and loaded
 QUERY_OUTER_S, MERGE_S, DATA_OUTER_S = 1.8e-8, 1.0e-9, 1.6e-10
+ASK_S = 5.0e-8  # a query that has the event's a asked for a row
+STAB_S, PREFIX_S, LIST_S, SCAN_S = 1.5e-7, 4.0e-9, 1.0e-8, 1.2e-9  # a value of filters; a group, a query, a range
+DENSE_MAX = 512  # groups: of so many, filters are found by prefixes of groups
+PREFIXES, ONE_BY_ONE = "prefixes of groups", "one by one"
 
 
-def price_s(rows: float, groups: int) -> float:
-    """Seconds of a round's joins: so many rows, looked up for so many groups of all joints."""
-    return JOB_S + rows * (ROW_S + groups * (PROBE_S + RECORD_S))
+def price_s(rows: float, event_s: float) -> float:
+    """Seconds of a round's joins: so many rows, each looked up in so many seconds for all joints."""
+    return JOB_S + rows * (ROW_S + event_s)
+
+
+def best_s(kind: str, groups: int, alone_s: Mapping[str, float]) -> float:
+    """Seconds an event: by the method that takes least, where a round has told (`alone_s`), else by groups."""
+    return min(alone_s.values(), default=groups_s(kind, groups))
+
+
+def select_s(groups: int, hot: int, scattered: float, having: float) -> dict[str, float]:
+    """Seconds an event of a select-join by method, if so many queries have its a; `scattered`: the share of those that
+    are in no hot group.  What join first takes depends on how many rows join."""
+    found = {"groups": groups * SELECT_S, "select_first": having * ASK_S}
+    if 0 < scattered < 1:
+        found["hotspots"] = hot * SELECT_S + scattered * having * ASK_S
+    return found
+
+
+def filter_s(groups: int, ranges: int, having: float) -> dict[str, float]:
+    """Seconds a value by method, if it passes so many filters."""
+    return {PREFIXES: STAB_S + groups * PREFIX_S, ONE_BY_ONE: STAB_S + having * LIST_S, "each range": ranges * SCAN_S}
 
 
 def band_rivals_s(queries: int, rows: int) -> Mapping[str, float]:
@@ -31,8 +54,10 @@ def band_rivals_s(queries: int, rows: int) -> Mapping[str, float]:
 
 
 def groups_s(kind: str, groups: int) -> float:
-    """Seconds an event, by groups."""
-    return groups * (SELECT_S if kind == SELECT else PROBE_S)
+    """Seconds an event, by groups, with its records."""
+    if kind == FILTER:
+        return STAB_S + min(groups, DENSE_MAX) * PREFIX_S
+    return groups * (SELECT_S if kind == SELECT else PROBE_S + RECORD_S)
 
 
 def build_s(kind: str, ranges: int) -> float:

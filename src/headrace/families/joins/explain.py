@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from headrace.families.joins.cost import band_rivals_s, groups_s
+from headrace.families.joins.cost import (
+    DENSE_MAX,
+    ONE_BY_ONE,
+    PREFIXES,
+    band_rivals_s,
+    filter_s,
+    groups_s,
+    select_s,
+)
+from headrace.families.joins.expecting import stabbed
 from headrace.families.joins.level import Level, grouping, level_of, sides_of
-from headrace.families.joins.plan import BAND, FILTER, Box, Joint, Share
-from headrace.sql.emit import emit
-from headrace.sql.tree import Expr
+from headrace.families.joins.plan import BAND, FILTER, SELECT, Box, Joint, Share
+from headrace.families.joins.words import look_name, meets
+from headrace.runtime.statistics import JointLoad, Load
 
 HOT = 0.001  # of the ranges, in one group
-Stats = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +59,15 @@ def joints_of(shares: Iterable[tuple[int, Share]]) -> dict[Joint, Asked]:
     return {joint: Asked(len(boxes), level_of(joint, boxes)) for joint, boxes in found.items()}
 
 
-def groups_of(relation: str, joints: Joints) -> int | None:
-    """Groups that a row of the relation is looked up for, of all joints; None if it has none."""
-    own = [asked.level.groups_for(joint, relation) for joint, asked in joints.items() if sides_of(joint, relation)]
-    return sum(own) if own else None
+def event_s(relation: str, joints: Joints, kept: Mapping[str, int], load: Load | None) -> float | None:
+    """Seconds to look up a row of the relation, for all joints; None if it has none."""
+    seen = load.joints if load is not None else {}
+    made = [estimate_of(joint, side, asked.level, kept, seen.get(look_name(joint, side)))
+            for joint, asked in joints.items() for side in sides_of(joint, relation)]  # fmt: skip
+    return sum(own.seconds[own.ours] for own in made) if made else None
 
 
-def explain_joins(relation: str, joints: Joints, kept: Mapping[str, int], stats: Stats | None) -> list[str]:
+def explain_joins(relation: str, joints: Joints, kept: Mapping[str, int], load: Load | None) -> list[str]:
     """All joints of a relation; `kept`: rows of each relation that may be joined."""
     own = {joint: asked for joint, asked in joints.items() if sides_of(joint, relation)}
     if not own:
@@ -69,18 +78,18 @@ def explain_joins(relation: str, joints: Joints, kept: Mapping[str, int], stats:
         "Spark job a round keeps the rows and finds whom they affect; answers are made when they are read"
     ]
     for joint, asked in sorted(own.items(), key=lambda item: -item[1].queries):
-        lines += [f"  {line}" for line in _joint_lines(relation, joint, asked, kept)]
-    return lines + [f"  {line}" for line in _measured_lines(stats)]
+        lines += [f"  {line}" for line in _joint_lines(relation, joint, asked, kept, load)]
+    return lines + [f"  {line}" for line in _measured_lines(load)]
 
 
 def explain_join_query(
-    relation: str, own: Share, joints: Joints, kept: Mapping[str, int], foreign: Sequence[str] = ()
+    relation: str, own: Share, joints: Joints, kept: Mapping[str, int], load: Load | None, foreign: Sequence[str] = ()
 ) -> list[str]:
     """One query: what it shares, and what is left to reading; `foreign`: what of that Spark is asked for."""
     asked, all_queries = joints[own.joint], sum(a.queries for j, a in joints.items() if sides_of(j, relation))
     lines = [f"  shares:   its index with {_many(asked.queries - 1, 'other')}, the rows with "
              f"{_many(all_queries - 1, 'other')}"]  # fmt: skip
-    lines += [f"  {line}" for line in _joint_lines(relation, own.joint, asked, kept)]
+    lines += [f"  {line}" for line in _joint_lines(relation, own.joint, asked, kept, load)]
     left = len(own.residue.rest) + len(own.residue.differences) + len(own.residue.equalities)
     left += sum(len(side) for side in own.residue.ranges)
     lines.append(f"  reading:  runs are expanded, {_many(left, 'more condition')} tested and the SELECT computed")
@@ -94,59 +103,80 @@ def explain_join_query(
     return lines
 
 
-def meets(joint: Joint) -> str:
-    """In words, how rows come together."""
-    ranged = [_sql(joint, e) for e in joint.ranged if e is not None]
-    if joint.kind == FILTER:
-        return f"rows of {joint.relations[0]} by {ranged[0]}"
-    names = " with ".join(joint.relations)
-    pairs = [(_sql(joint, a), _sql(joint, b)) for a, b in zip(*joint.meets, strict=True)]
-    if joint.kind == BAND:
-        return f"{names} by {pairs[0][1]} - {pairs[0][0]}"
-    equal = f"where {' and '.join(f'{a} = {b}' for a, b in pairs)}" if pairs else "in all pairs"
-    return f"{names} {equal}" + (f", ranges of {' and '.join(ranged)}" if ranged else "")
-
-
-def _sql(joint: Joint, expr: Expr) -> str:
-    left, right = joint.relations
-    sides = ("left.", "right.") if left == right else (f"{left}.", f"{right}.")
-    return emit(expr, sides=("", "") if joint.kind == FILTER else sides)
-
-
-def _joint_lines(relation: str, joint: Joint, asked: Asked, kept: Mapping[str, int]) -> Iterable[str]:
+def _joint_lines(
+    relation: str, joint: Joint, asked: Asked, kept: Mapping[str, int], load: Load | None
+) -> Iterable[str]:
     level = asked.level
     yield f"{meets(joint)}: {_many(asked.queries, 'query', 'queries')}, {_many(len(level), 'range')}"
     for side in sides_of(joint, relation):
         found = Grouped.of(level, grouping(joint, side))
-        yield (f"  a row of {relation} is looked up for {_many(found.groups, 'group')}; hot ({HOT:.1%} of the "
-               f"ranges or more): {found.hot:,}, which hold {found.coverage:.1%}")  # fmt: skip
-        if joint.kind == BAND:
-            rows = kept.get(joint.relations[1 - side], 0)
-            rivals = ", ".join(f"{n} {_time(s)}" for n, s in band_rivals_s(found.ranges, rows).items())
-            by_groups = _time(groups_s(joint.kind, found.groups))
-            yield f"  estimated: {by_groups} an event; without groups: {rivals} ({rows:,} rows)"
+        seen = load.joints.get(look_name(joint, side)) if load is not None else None
+        yield (f"  groups:    a row of {relation} is looked up for {_many(found.groups, 'group')}; hot ({HOT:.1%} of "
+               f"the ranges or more): {found.hot:,}, which hold {found.coverage:.1%}")  # fmt: skip
+        made = estimate_of(joint, side, level, kept, seen)
+        ours = made.seconds[made.ours]
+        rivals = ", ".join(f"{_word(n)} {_time(s)}" for n, s in made.seconds.items() if n != made.ours)
+        rivals += "" if joint.kind != SELECT or "join_first" in made.seconds else "; join first: once rows were joined"
+        yield f"  estimated: {_time(ours)} an event by {_word(made.ours)}; {made.basis}"
+        yield f"  rivals:    {rivals}"
+        if seen is not None and seen.methods:
+            yield f"  measured:  {_seen(seen)}"
 
 
-def _measured_lines(stats: Stats | None) -> list[str]:
-    load = (stats or {}).get("load") or {}
-    methods: Mapping[str, int] = load.get("methods", {})
-    total = sum(methods.values())
-    if not total or stats is None:
+def _seen(seen: JointLoad) -> str:
+    """What the newest round says of a joint."""
+    total = sum(seen.methods.values())
+    often = sorted(seen.methods.items(), key=lambda own: -own[1])
+    shares = ", ".join(f"{_word(name)} {count / total:.1%}" for name, count in often)
+    took = f"{_time(seen.took_s)} an event, with its records; " if seen.took_s else ""
+    return f"{took}{_many(total, 'look-up')} of the newest round: {shares}"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Seconds an event by method, ours among them, and what they are based on."""
+
+    ours: str
+    seconds: Mapping[str, float]
+    basis: str
+
+
+def estimate_of(joint: Joint, side: int, level: Level, kept: Mapping[str, int], seen: JointLoad | None) -> Estimate:
+    """An event of a side; what the newest round has told of its methods counts as long as the ranges are as many."""
+    found = Grouped.of(level, grouping(joint, side))
+    if joint.kind == BAND:
+        rows = kept.get(joint.relations[1 - side], 0)
+        seconds = {"groups": groups_s(BAND, found.groups), **band_rivals_s(found.ranges, rows)}
+        return Estimate("groups", seconds, f"by default rates, {_many(rows, 'row')} to join")
+    if seen is not None and seen.alone_s and seen.ranges == len(level):
+        return Estimate(_least(seen.alone_s), seen.alone_s, "by rates fitted here, for events of the newest round")
+    ranged = joint.ranged[side]
+    mean, most = stabbed(level.lo[side], level.hi[side], ranged is not None and ranged.type.is_fractional)
+    basis = f"by default rates, for a value in {mean:,.3g} of the ranges ({most:,.3g} at most, by their histogram)"
+    if joint.kind == FILTER:
+        seconds = filter_s(found.groups, found.ranges, mean)
+        return Estimate(PREFIXES if found.groups <= DENSE_MAX else ONE_BY_ONE, seconds, basis)
+    seconds = select_s(found.groups, found.hot, 1 - found.coverage, mean)
+    return Estimate(_least(seconds), seconds, basis)
+
+
+def _least(seconds: Mapping[str, float]) -> str:
+    return min(seconds, key=lambda name: seconds[name])
+
+
+def _measured_lines(load: Load | None) -> list[str]:
+    """How queries stood in the newest round."""
+    if load is None or not load.standing.get("ranges"):
         return []
-    shares = ", ".join(f"{name} {count / total:.1%}" for name, count in methods.items())
-    line = f"measured: of {total:,} look-ups of the newest round, {shares}"
-    seconds = stats["seconds"].get("joins", 0.0)
-    line += f"; {_time(seconds / max(1, stats['rows']))} a row, all in all"
-    standing: Mapping[str, float] = load.get("standing", {})
-    if standing.get("ranges"):
-        levels, groups = int(standing["levels"]), int(standing["groups"])
-        line += f"; in {_many(levels, 'level')} of {_many(groups, 'group')}"
-        line += f", where one would have {min(groups, int(standing['fewest'])):,}" if levels > 1 else ""
-        line += f"; hotspots hold {standing['hot'] / standing['ranges']:.1%}"
-    costs: Mapping[str, float] = load.get("rivals_s", {})
-    if costs:
-        line += "; select-joins by one method alone: " + ", ".join(f"{n} {_time(s)}" for n, s in costs.items())
-    return [line]
+    standing = load.standing
+    levels, groups, fewest = (int(standing[name]) for name in ("levels", "groups", "fewest"))
+    line = f"newest round: {_many(levels, 'level')} of {_many(groups, 'group')}"
+    line += f", where one for each joint would have {fewest:,}" if groups > fewest else ""
+    return [f"{line}; hotspots held {standing['hot'] / standing['ranges']:.1%} of the ranges"]
+
+
+def _word(method: str) -> str:
+    return method.replace("_", " ")
 
 
 def _time(seconds: float) -> str:

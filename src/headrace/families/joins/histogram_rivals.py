@@ -1,7 +1,8 @@
 """Histograms of stab counts that know nothing of groups: of equal width, and the best there is.
 
-`EqualWidth` is kept while intervals come and go, as the router needs it (4.6.7).  `Optimal` is the dynamic program that
-the paper compares with (4.6.6): over all breakpoints, or over few cells of them, which is as good to within a cell.
+`EqualWidth` is what the thesis routes by (4.6.7); our router counts exactly, so it is a rival only.  `Optimal` is the
+dynamic program that the paper compares with (4.6.6): over all breakpoints, or over few cells of them, which is as good
+to within a cell.
 """
 
 from __future__ import annotations
@@ -33,9 +34,6 @@ class EqualWidth:
     def add(self, lo: Numbers | float, hi: Numbers | float) -> None:
         """One interval, or arrays of them: O(intervals + buckets)."""
         self.levels += self._covered(lo, hi)
-
-    def remove(self, lo: Numbers | float, hi: Numbers | float) -> None:
-        self.levels -= self._covered(lo, hi)
 
     def estimate(self, values: Numbers) -> Floats:
         bucket, _ = self._place(np.asarray(values, np.float64))

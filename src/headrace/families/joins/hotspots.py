@@ -86,11 +86,6 @@ class Hotspots:
         """How many groups, hot and scattered."""
         return len(self._hot) + len(self._partition)
 
-    @property
-    def rebuilds(self) -> int:
-        """How often the scattered ones were grouped anew."""
-        return self._partition.rebuilds
-
     # -- coming and going ---------------------------------------------------------------------------
 
     def add(self, query_id: int, lo: float, hi: float) -> None:

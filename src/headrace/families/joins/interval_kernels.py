@@ -16,11 +16,8 @@ from typing import Any, NamedTuple
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
-
-Bits = NDArray[np.uint8]
 
 LEAST, SHARE = 16, 2  # the limit of a window: ends, and which share of those open at its edge
 SCANNED = 16  # numbers that are compared faster all at once than by halves
@@ -197,8 +194,8 @@ def count_below(line: Numbers, first: int, stop: int, value: Any) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def fill(index: Windows, found: Located, gone: Bits, cursor: Ints, out: Ints32) -> None:
-    """Write the ids that each value stabs at its cursor, which moves on; places whose bit is set are `gone`."""
+def fill(index: Windows, found: Located, cursor: Ints, out: Ints32) -> None:
+    """Write the ids that each value stabs at its cursor, which moves on."""
     ids, last, place, covers = index.ids, index.last, index.place, index.covers
     for i in found.order:
         window = found.window[i]
@@ -206,21 +203,14 @@ def fill(index: Windows, found: Located, gone: Bits, cursor: Ints, out: Ints32) 
             continue
         to, ended, edge = cursor[i], found.ended[i], index.begun[window]
         for k in range(index.cover_at[window], index.cover_at[window + 1]):
-            if not is_set(gone, covers[k]):
-                out[to] = ids[covers[k]]
-                to += 1
+            out[to] = ids[covers[k]]
+            to += 1
         for k in range(edge, found.begun[i]):
-            if last[k] >= ended and not is_set(gone, k):
+            if last[k] >= ended:
                 out[to] = ids[k]
                 to += 1
         for k in range(ended, index.ended[window + 1]):
-            if place[k] < edge and not is_set(gone, place[k]):
+            if place[k] < edge:
                 out[to] = ids[place[k]]
                 to += 1
         cursor[i] = to
-
-
-@numba.njit(cache=True, nogil=True)
-def is_set(bits: Bits, i: int) -> bool:
-    """No bits at all are none set."""
-    return bits.size > 0 and bits[i >> 3] >> (i & 7) & 1 != 0

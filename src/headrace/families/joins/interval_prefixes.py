@@ -69,10 +69,6 @@ class PrefixIndex:
     def __len__(self) -> int:
         return int(self.groups.lo.size)
 
-    @property
-    def bytes(self) -> int:
-        return sum(array.nbytes for array in self.groups)
-
     def count(self, values: Numbers) -> Ints:
         """How many intervals each value stabs."""
         found = self.records(values)

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
-from headrace.families.joins.interval_kernels import Bits, Located, Windows, cover_windows, cut_windows, fill, locate
-
-NONE: Bits = np.empty(0, np.uint8)
+from headrace.families.joins.interval_kernels import Located, Windows, cover_windows, cut_windows, fill, locate
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +39,6 @@ class IntervalIndex:
     def __len__(self) -> int:
         return int(self.windows.ids.size)
 
-    @property
-    def bytes(self) -> int:
-        return sum(array.nbytes for array in self.windows)
-
-    def intervals(self, places: Ints | None = None) -> tuple[Ints32, Numbers, Numbers]:
-        """Ids, lo, hi of those in some places, or of all; places are by lo."""
-        ids, lo, last = self.windows.ids, self.windows.lo, self.windows.last
-        if places is not None:
-            ids, lo, last = ids[places], lo[places], last[places]
-        return ids, lo, self.windows.hi[last]
-
     def locate(self, values: Numbers) -> Located:
         assert values.dtype == self.windows.lo.dtype
         found = Located(*(np.empty(values.size, np.int32) for _ in range(4)))
@@ -68,7 +55,7 @@ class IntervalIndex:
         found = self.locate(values)
         offsets = offsets_of(found.begun - found.ended)
         ids = np.empty(offsets[-1], np.int32)
-        fill(self.windows, found, NONE, offsets[:-1].copy(), ids)
+        fill(self.windows, found, offsets[:-1].copy(), ids)
         return offsets, ids
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.arrays import Ints, Numbers, spread
 from headrace.families.joins.band_kernels import first_above, next_at_least
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import BAND, Box
@@ -56,9 +56,7 @@ def expanded(runs: Sequence[Run], event: Ints) -> tuple[Ints, Ints]:
 
 def _expanded(run: Run, event: Ints) -> tuple[Ints, Ints]:
     counts = run.counts
-    ends = np.cumsum(counts)
-    at = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts - run.first, counts)
-    return np.repeat(event, counts), run.rows[at]
+    return np.repeat(event, counts), run.rows[spread(run.first, counts)]
 
 
 @numba.njit(cache=True, nogil=True)

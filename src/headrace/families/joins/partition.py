@@ -160,13 +160,6 @@ class Partition:
         parts = [rows.item[block, : rows.size[block]] for block in rows.order[: rows.counts[USED]]]
         return np.concatenate([np.empty(0, np.int64), *parts])
 
-    def assigned(self) -> tuple[Ints, Ints]:
-        """All members by left end, and the group of each."""
-        slots, groups = self.slots(), self._groups
-        base = np.searchsorted(groups.first[: groups.counts[BASE]], self._roll.lo[slots], "right") - 1
-        has_joined = self._joined.since[slots] == groups.counts[BUILDS]
-        return slots, np.where(has_joined, self._joined.group[slots], base) + self._first_number
-
     def ranges(self) -> Ranges:
         live = np.flatnonzero(self._sizes())
         groups = self._groups

@@ -11,15 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.families.joins import select_methods as methods
-from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.arrays import Ints, Numbers, spread
 from headrace.families.joins.attributes import Mask
 from headrace.families.joins.band_index import BandIndex
+from headrace.families.joins.cost import DENSE_MAX, ONE_BY_ONE, PREFIXES, summed
 from headrace.families.joins.image import Image
 from headrace.families.joins.interval_prefixes import PrefixIndex, Records
 from headrace.families.joins.intervals import IntervalIndex
@@ -31,7 +33,6 @@ from headrace.families.joins.select_index import Events, Rectangles, Rows
 from headrace.families.joins.select_kernels import Nodes
 from headrace.families.joins.select_methods import METHODS, Lists, Methods
 
-DENSE_MAX = 512  # groups
 FILTERED_AT_ONCE = 1 << 16
 AT_ONCE = 1 << 23  # places of events and groups
 FIT_MIN = 512
@@ -42,17 +43,33 @@ Rates = Mapping[str, Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file of records: of which level; how many events went by which method, and what each method alone would have
-    taken, as far as rates are known; and the rates that were fitted."""
+    """A file of records: of which level."""
 
     path: str
     size: int
     crc: int
     look: int
     level: int
-    events: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Looked:
+    """What it took to look up the events of a file for a level, whether anybody was affected or not: how many went by
+    which method; what each method alone would have taken, as far as rates are known; and the rates that were fitted.
+    `seconds`, of a worker, have the fitting in them."""
+
+    look: int
+    level: int
+    rows: int
+    seconds: float = 0.0
+    events: dict[str, int] = field(default_factory=dict)
+    alone_s: dict[str, float] = field(default_factory=dict)
     rates: Rates | None = None
-    costs_s: Mapping[str, float] = field(default_factory=dict)
+
+    def count(self, found: Found) -> None:
+        self.events = {name: int(n) for name, n in summed((self.events, found.methods)).items()}
+        self.alone_s = summed((self.alone_s, found.costs_s))
+        self.rates = found.rates or self.rates
 
 
 class Bands:
@@ -105,10 +122,10 @@ class Filters:
         for start in range(0, event.size, FILTERED_AT_ONCE):
             chosen = event[start : start + FILTERED_AT_ONCE]
             if isinstance(self._index, PrefixIndex):
-                yield Found(_stabbed, chosen, self._index.records(a[chosen]), {"groups": chosen.size})
+                yield Found(_stabbed, chosen, self._index.records(a[chosen]), {PREFIXES: chosen.size})
             else:
                 at, places = self._index.stab(a[chosen])
-                yield Found(_lists, chosen, Lists(at, np.diff(at), places), {"others": chosen.size})
+                yield Found(_lists, chosen, Lists(at, np.diff(at), places), {ONE_BY_ONE: chosen.size})
 
     def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
         event = records.column("e").to_numpy().astype(np.int64)
@@ -138,12 +155,12 @@ class Selects:
                 rates = fitted = Router.fit(self._methods, segment.c, some).to_json()
             if rates is None:
                 met = self._methods.meet(rows, events, counts=False)
-                yield from _found(event, self._methods.run("groups", segment.c, met))
+                yield from _found(event, "groups", self._methods.run("groups", segment.c, met))
                 continue
             router = Router.from_json(rates)
             costs = self._costs(router, rows, events, sample[:: max(1, sample.size // COSTED)])
-            for places, found in router.run(self._methods, rows, events):
-                for part in _found(event[places], found):
+            for method, places, found in router.run(self._methods, rows, events):
+                for part in _found(event[places], method, found):
                     yield replace(part, rates=fitted, costs_s=costs)
                     fitted, costs = None, {}
 
@@ -175,13 +192,12 @@ class Found:
         return self.shape(self.event, self.found)
 
 
-def _found(event: Ints, found: methods.Found) -> Iterator[Found]:
+def _found(event: Ints, method: str, found: methods.Found) -> Iterator[Found]:
     """Groups and lists are written apart; events that went by both are counted once."""
-    way = "hotspots" if found.nodes is not None and found.lists is not None else "groups"
     if found.nodes is not None:
-        yield Found(_nodes, event, found.nodes, {way: event.size})
+        yield Found(_nodes, event, found.nodes, {method: event.size})
     if found.lists is not None:
-        yield Found(_lists, event, found.lists, {"others": event.size} if found.nodes is None else {})
+        yield Found(_lists, event, found.lists, {method: event.size} if found.nodes is None else {})
 
 
 class Probes:
@@ -189,19 +205,24 @@ class Probes:
 
     def __init__(self, root: Path, stem: str, look: int) -> None:
         self._root, self._stem, self._look = root, stem, look
+        self.looked: list[Looked] = []
 
     def probe(self, number: int, level: Prober, image: Image, event: Ints, b: Numbers, a: Numbers,
               rates: Rates | None) -> Iterator[Written]:  # fmt: skip
         """`event`: the rows that are events, in order of b."""
         if not event.size:
             return
+        looked, began = Looked(self._look, number, event.size), thread_time()
+        self.looked.append(looked)
         for piece, found in enumerate(level.records(image, event, b, a, rates)):
+            looked.count(found)
             table = found.table()
             if not table.num_rows:
                 continue
             path = f"{self._stem}.{self._look}.{number}.{piece}.arrow"
             size, crc = write_table(self._root / path, table, "lz4")
-            yield Written(path, size, crc, self._look, number, found.methods, found.rates, found.costs_s)
+            yield Written(path, size, crc, self._look, number)
+        looked.seconds = thread_time() - began
 
 
 Prober = Bands | Selects | Filters
@@ -237,8 +258,7 @@ def _nodes(event: Ints, found: Nodes) -> pa.Table:
 
 
 def _lists(event: Ints, found: Lists) -> pa.Table:
-    ends = np.cumsum(found.counts)
-    at = np.arange(ends[-1]) - np.repeat(ends - found.counts - found.at[:-1], found.counts)
+    at = spread(found.at[:-1], found.counts)
     return pa.table({"e": pa.array(np.repeat(event, found.counts).astype(np.int32)), "q": pa.array(found.ids[at])})
 
 
@@ -267,8 +287,8 @@ def _of_sparse(records: pa.Table) -> Iterator[Part]:
 
 def _prefixes(at: int, of_right: Any, ids: Ints, event: Ints, lefts: Ints, rights: Ints) -> tuple[Ints, Ints]:
     """The queries that so many by left end, and by right end, are."""
-    by_left = ids[at + _ranges(lefts)]
-    by_right = ids[at + of_right[at + _ranges(rights)]]
+    by_left = ids[spread(np.full(lefts.size, at), lefts)]
+    by_right = ids[at + of_right[spread(np.full(rights.size, at), rights)]]
     events = np.concatenate([np.repeat(event, lefts), np.repeat(event, rights)]).astype(np.int64)
     return events, np.concatenate([by_left, by_right])
 
@@ -279,13 +299,6 @@ def _united(lo: Numbers, hi: Numbers) -> tuple[Numbers, Numbers]:
     reach = np.maximum.accumulate(hi[order])
     begins = np.append(True, lo[order][1:] > reach[:-1])
     return lo[order][begins], reach[np.append(begins[1:], True)]
-
-
-def _ranges(counts: Ints) -> Ints:
-    """0 … count - 1 of each count, one after the other."""
-    ends = np.cumsum(counts, dtype=np.int64)
-    found: Ints = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts, counts)
-    return found
 
 
 def _joined(found: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.arrays import Ints, Numbers, spread
 from headrace.families.joins.attributes import Mask, key_marks, keys, same
 from headrace.families.joins.image import Image
 from headrace.families.joins.plan import FILTER, Joint
-from headrace.families.joins.probes import Filters, Probes, Rates, Written
+from headrace.families.joins.probes import Filters, Looked, Probes, Rates, Written
 from headrace.families.joins.rounds import MORE, NONE
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.families.joins.select_kernels import joining
@@ -66,10 +66,12 @@ class Task:
 
 @dataclass(slots=True)
 class Report:
-    """What a batch has left: its row file, the files of records, odd rows; or what it found damaged."""
+    """What a batch has left: its row file, the files of records, what looking up took, odd rows; or what it found
+    damaged."""
 
     file: RowFile | None
     written: list[Written] = field(default_factory=list)
+    looked: list[Looked] = field(default_factory=list)
     odd: int = 0
     odd_rows: list[dict[str, Any]] = field(default_factory=list)
     damage: dict[str, str] | None = None
@@ -82,7 +84,8 @@ class Report:
         found: dict[str, Any] = json.loads(text)
         file = None if found["file"] is None else RowFile(**found["file"])
         written = [Written(**w) for w in found["written"]]
-        return Report(file, written, found["odd"], found["odd_rows"], found["damage"])
+        looked = [Looked(**one) for one in found["looked"]]
+        return Report(file, written, looked, found["odd"], found["odd_rows"], found["damage"])
 
 
 def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
@@ -179,9 +182,7 @@ def _meeting(image: Image, marks: Ints) -> tuple[Ints, Ints]:
     for segment in image.segments:
         joining(segment.b, marks, first, last)
         counts = last - first
-        ends = np.cumsum(counts)
-        at = np.arange(ends[-1] if ends.size else 0) - np.repeat(ends - counts, counts) + np.repeat(first, counts)
-        olds.append(segment.row[at])
+        olds.append(segment.row[spread(first, counts)])
         news.append(np.repeat(np.arange(marks.size), counts))
     return np.concatenate(olds), np.concatenate(news)
 
@@ -220,6 +221,7 @@ def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report)
             rates = look.rates[number] if look.rates else None
             level = store.prober(path, look.joint.kind, look.side)
             report.written += probes.probe(number, level, image, events.rows, events.b, events.a, rates)
+        report.looked += probes.looked
     return events.odd
 
 

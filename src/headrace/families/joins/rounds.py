@@ -51,10 +51,6 @@ class JoinRound:
     before: int = -1
     holds: str = MORE
 
-    @property
-    def growth(self) -> int:
-        return sum(file.growth for file in self.files)
-
     def pack(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 

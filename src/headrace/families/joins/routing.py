@@ -133,17 +133,17 @@ class Router:
         """The number of the method for each event."""
         return self._among(self.ways(met), met)
 
-    def run(self, methods: Methods, rows: Rows, events: Events) -> list[tuple[Ints, Found]]:
-        """Each event by its method: the places of events, and who they affect.  If one method is for all, nothing is
-        looked up that it does not need."""
+    def run(self, methods: Methods, rows: Rows, events: Events) -> list[tuple[str, Ints, Found]]:
+        """Each event by its method: that, the places of events, and who they affect.  If one method is for all,
+        nothing is looked up that it does not need."""
         every, ways = np.arange(events.b.size), self.ask(methods, rows, events)
         if len(ways) == 1:
             method = METHODS[ways[0]]
-            return [(every, methods.run(method, rows.c, methods.meet(rows, events, counts=method != "groups")))]
+            return [(method, every, methods.run(method, rows.c, methods.meet(rows, events, counts=method != "groups")))]
         met = methods.meet(rows, events)
         chosen = self._among(ways, met)
         parts = [(METHODS[n], np.flatnonzero(chosen == n)) for n in ways]
-        return [(own, methods.run(method, rows.c, met.take(own))) for method, own in parts if own.size]
+        return [(method, own, methods.run(method, rows.c, met.take(own))) for method, own in parts if own.size]
 
     def ask(self, methods: Methods, rows: Rows, events: Events) -> tuple[int, ...]:
         """Numbers of the methods that are worth it, as some of the events tell."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.interval_kernels import Located, fill, order_by_window
-from headrace.families.joins.intervals import NONE, IntervalIndex, offsets_of
+from headrace.families.joins.intervals import IntervalIndex, offsets_of
 from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
 from headrace.families.joins.select_kernels import Nodes, joining
 from headrace.families.joins.select_rivals import Boxes, Marks, Packed, join_first, name_listed, select_stabbed
@@ -161,7 +161,7 @@ class Methods:
             at, order = offsets_of(having[part]), np.empty(counts.size, np.int32)
             order_by_window(window[part], index.windows.edges.size, order)
             own = Located(window[part], stabs.begun[part], stabs.ended[part], order)
-            fill(index.windows, own, NONE, at[:-1].copy(), self._room)
+            fill(index.windows, own, at[:-1].copy(), self._room)
             return select_stabbed(self._boxes, at, self._room, row_c, met.first[part], met.last[part], counts)
 
         return self._listed(having, listed)

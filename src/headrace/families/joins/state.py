@@ -15,7 +15,6 @@ from typing import NamedTuple
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.joins.cost import summed
 from headrace.families.joins.level import Level, level_name, sides_of
 from headrace.families.joins.plan import FILTER, Joint, Share, filter_share, horizon_us, share
 from headrace.families.joins.probes import Rates
@@ -143,11 +142,11 @@ class Joints:
         """Whether it has joins: filters keep nothing."""
         return bool(self._needs.get(relation))
 
-    def tally(self, relation: str) -> dict[str, float]:
-        """How the queries of a relation stand (`Standing.tally`), of all joints together."""
+    def tallies(self, relation: str) -> dict[tuple[Joint, int], dict[str, float]]:
+        """How the queries of a relation stand (`Standing.tally`), by joint and the side it is on."""
         with self._planning:
-            found = [(own, side) for joint, own in self._standing.items() for side in sides_of(joint, relation)]
-            return summed(own.tally(side) for own, side in found)
+            return {(joint, side): own.tally(side)
+                    for joint, own in self._standing.items() for side in sides_of(joint, relation)}  # fmt: skip
 
     # -- rows ---------------------------------------------------------------------------------------
 

@@ -10,16 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from headrace.families.joins.cost import price_s, summed
+from headrace.families.joins.cost import best_s, price_s, summed
 from headrace.families.joins.plan import NOBODY
+from headrace.families.joins.probes import Looked
 from headrace.families.joins.probing import Look, Report, Task
 from headrace.families.joins.rounds import ALL, MORE, NONE, JoinRound, Seen, round_folder, round_path
 from headrace.families.joins.rounds import KIND as FOLDER
 from headrace.families.joins.rowfiles import RowFile
 from headrace.families.joins.state import Joints
+from headrace.families.joins.words import look_name
 from headrace.runtime.family import Outcome, Place, Round
 from headrace.runtime.ledger import FileMark, mark_of
-from headrace.runtime.statistics import Load
+from headrace.runtime.statistics import JointLoad, Load
 
 SPARE_ROWS = 100_000  # of a table that nobody joins: so many that went may stay
 
@@ -143,12 +145,15 @@ class Turns:
         return round.id if turn.holds == ALL and round.census.rows else max(first, rounds.base - 1)
 
     def _load(self, turn: Turn, round: Round) -> Load:
-        written = [w for r in turn.reports for w in r.written]
-        methods = {name: int(count) for name, count in summed(w.events for w in written).items()}
-        standing, rivals = self._joints.tally(self._name), summed(w.costs_s for w in written)
-        price = price_s(round.census.rows, int(standing.get("groups", 0)))
-        return Load(priced={"joins": price}, methods=methods, rivals_s=rivals, kept_rows=self._kept(turn),
-                    standing=standing)  # fmt: skip
+        tallies = self._joints.tallies(self._name)
+        joints, event_s = {}, 0.0
+        for look in turn.looks:
+            tally = tallies.get((look.joint, look.side), {})
+            looked = [own for r in turn.reports for own in r.looked if own.look == look.number]
+            own = joints[look_name(look.joint, look.side)] = _joint_load(looked, int(tally.get("ranges", 0)))
+            event_s += best_s(look.joint.kind, int(tally.get("groups", 0)), own.alone_s)
+        return Load(priced={"joins": price_s(round.census.rows, event_s)}, joints=joints, kept_rows=self._kept(turn),
+                    standing=summed(tallies.values()))  # fmt: skip
 
     def _oldest(self, round: Round) -> int:
         """What may still be joined, and what the answers that are kept are made of."""
@@ -160,7 +165,8 @@ class Turns:
         disk, looks, files = self._place.disk, turn.looks, turn.files
         written = tuple(w for r in turn.reports for w in r.written)
         seen = tuple(Seen(look.joint.kind, look.side, look.levels) for look in looks)
-        self._joints.note({looks[w.look].levels[w.level]: w.rates for w in written if w.rates is not None})
+        looked = [own for r in turn.reports for own in r.looked]
+        self._joints.note({looks[own.look].levels[own.level]: own.rates for own in looked if own.rates is not None})
         rates = self._joints.rates([path for look in looks for path in look.levels])
         odd = sum(r.odd for r in turn.reports)
         after = self._joints.newest({look.other for look in looks} - {self._name, NOBODY})
@@ -205,6 +211,16 @@ class Turns:
         """Levels, among other files, that the newest round needs."""
         newest = self._place.ledger.newest
         return () if newest is None else newest.held
+
+
+def _joint_load(looked: Sequence[Looked], ranges: int) -> JointLoad:
+    """A joint's part of a round.  All levels are looked through for an event: the first tells how many events."""
+    methods = {name: int(count) for name, count in summed(own.events for own in looked).items()}
+    timed, known = [own for own in looked if own.rates is None], [own for own in looked if own.alone_s]
+    events = sum(own.rows for own in known if own.level == 0)
+    alone = {name: s / events for name, s in summed(own.alone_s for own in known).items()} if events else {}
+    took_s = sum(own.seconds for own in timed) / max(1, sum(own.rows for own in timed if own.level == 0))
+    return JointLoad(ranges, methods, alone, took_s)
 
 
 def nothing(place: Place, round: Round) -> Outcome:
