@@ -138,8 +138,7 @@ class Store:
         new = [file for file in files if file not in kept.files]
         if new:
             image = self._with(kept.image, relation, new, of_file)
-            gone = [] if keep_all else [was for file in new if (was := self.gone(relation, file)[1]).size]
-            kept = _Kept(wanted, image.remove(np.concatenate(gone)) if gone else image)
+            kept = _Kept(wanted, image if keep_all else self._without(image, relation, new, of_file))
         self._images[key] = kept
         return kept.image
 
@@ -150,6 +149,16 @@ class Store:
             here = np.flatnonzero(b.valid & c.valid & coming(self.table(file)))
             parts.append((b.values[here], c.values[here], (self.number(relation, file) << INDEX_BITS) | here))
         return image.add(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def _without(self, image: Image, relation: str, files: Sequence[RowFile], of_file: OfFile) -> Image:
+        """A row that goes is written once more, so it says by itself where it is."""
+        parts = []
+        for file in files:
+            goes, were = self.gone(relation, file)
+            if goes.size:
+                (b, c), index = of_file(file), goes & ((1 << INDEX_BITS) - 1)
+                parts.append((b.values[index], c.values[index], were))
+        return image.remove(*(np.concatenate(columns) for columns in zip(*parts, strict=True))) if parts else image
 
     def gone(self, relation: str, file: RowFile) -> tuple[Ints, Ints]:
         """The numbers of rows that go with a file, here and when they came; those of files that are no longer there are
