@@ -35,7 +35,7 @@ from headrace.families.joins.shapes import Found, gathered
 DENSE_MAX = 512  # groups
 FILTERED_AT_ONCE = 1 << 16
 STABBED_AT_ONCE = 1 << 21  # records, or queries that are listed
-FIRST_PIECE, PIECE_LEAST, PIECE_GROWTH = 2_048, 64, 8  # events
+FIRST_PIECE, PIECE_LEAST, PIECE_GROWTH = 512, 64, 8  # events
 RECORDS_AT_ONCE = 1 << 21
 FIT_MIN, FIT_JOINED_MIN = 512, 64
 FIT_EVENTS = 2_048
