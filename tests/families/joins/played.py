@@ -41,7 +41,7 @@ ARROW = {"k": pa.string(), "n": pa.int64(), "a": pa.int32(), "b": pa.float64(), 
          "ts": pa.timestamp("us", "UTC"), "u": pa.int64(), "gone": pa.bool_()}  # fmt: skip
 _DEAR: Rates = {method: (1.0,) * count for method, count in RATES.items()}
 FORCED: dict[str, Rates] = {
-    **{method: {**_DEAR, method: (0.0,) * count} for method, count in RATES.items()},
+    **{method: {**_DEAR, method: (1e-9,) * count} for method, count in RATES.items()},
     "mixed": {**_DEAR, "select_first": (0.0, 0.0, 1.0, 1.0), "join_first": (0.0, 1.0, 0.5, 0.5, 0.5)},
 }
 """Rates by which all events of a level go by one method, or by several."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from headrace.families.joins import band_rivals
 from headrace.families.joins.band_index import BandIndex
 from headrace.families.joins.band_kernels import Runs
+from headrace.families.joins.band_scattered import Scattered
 
 Ranges = list[tuple[Any, Any]]
 
@@ -87,6 +88,10 @@ def test_every_answer_and_no_other(seed: int) -> None:
     out = Runs(*(np.empty(len(wanted), np.int64) for _ in range(4)))
     assert band_rivals.merge_runs(lo[order], hi[order], rows, events, out) == len(wanted)
     assert sorted(zip(*(c.tolist() for c in out._replace(query=order[out.query])), strict=True)) == wanted
+    scattered = Scattered.of(lo[order], hi[order], order)
+    listed = [(int(e), int(q)) for _, event, query, _ in scattered.affected(rows, events)
+              for e, q in zip(event, query, strict=True)]  # fmt: skip
+    assert sorted(listed) == [own[:2] for own in wanted]
     counts = np.bincount([own[0] for own in wanted], minlength=events.size).tolist()
     assert index.count(prefixes).tolist() == counts
     for method in ("query_outer", "merge", "data_outer"):

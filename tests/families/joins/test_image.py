@@ -27,7 +27,10 @@ def test_rows_come_and_go(seed: int) -> None:
                           np.array(list(new), np.int64))  # fmt: skip
         if r.random() < 0.3 and rows:
             gone = r.sample(list(rows), r.randint(1, len(rows)))
-            image = image.remove(np.array(gone))
+            asked = [*gone, next_row]  # the last is not there
+            at = [*(rows[row] for row in gone), (0.0, 0)]
+            b, c = np.array([b for b, _ in at]), np.array([c for _, c in at], np.int64)
+            image = image.remove(b, c, np.array(asked))
             rows = {row: own for row, own in rows.items() if row not in gone}
         check(image, rows)
 

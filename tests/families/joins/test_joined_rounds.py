@@ -25,7 +25,18 @@ from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import PlanError
-from headrace.families.joins import blocks, expand, image, probes, spans, standing, store
+from headrace.families.joins import (
+    band_probes,
+    band_scattered,
+    blocks,
+    expand,
+    hot_points,
+    image,
+    probes,
+    spans,
+    standing,
+    store,
+)
 from headrace.families.joins.plan import share
 from headrace.families.joins.rowfiles import map_table
 from headrace.families.joins.store import Store
@@ -274,7 +285,10 @@ def check_seed(seed: int, steps: int) -> None:
     chance = Random(seed)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         for module, name, values in (
-            (probes, "DENSE_MAX", (512, 512, 0, 1)), (probes, "AT_ONCE", (1 << 23, 1)), (image, "RATIO", (8, 1)),
+            (probes, "DENSE_MAX", (512, 512, 0, 1)), (band_probes, "DENSE_MAX", (512, 512, 0, 1)),
+            (band_probes, "AT_ONCE", (1 << 23, 1)), (band_probes, "FEW_GROUPS", (16, 0)),
+            (band_probes, "STEP_S", (2.5e-9, 0.0)), (hot_points, "HOT_LEAST", (16, 2)),
+            (band_scattered, "ROOM", (1 << 21, 3)), (image, "RATIO", (8, 1)),
             (standing, "RATIO", (4, 2, 1)), (blocks, "FEW", (1024, 0, 0)), (spans, "TURNS", (64, 1, 3)),
             (spans, "SPANS_MAX", (64, 1)),
             (expand, "PAIRS_AT_ONCE", (1 << 22, 1 << 22, 50)), (store, "OPEN_MAX", (4096, 4096, 2)),

@@ -132,7 +132,8 @@ def test_rates_are_kept_and_read() -> None:
     router = Router({"groups": (1e-8, 0.0, 2.5e-9, 1.0), "join_first": (0.0, 1.0, 2.0, 3.0, 4.0)})
     assert Router.from_json(json.loads(json.dumps(router.to_json()))) == router
     for wrong in ({}, {"hotspots": [1.0] * 6}, {"groups": [1.0]}, {"merge": [1.0, 2.0]},
-                  {"groups": [1.0, -1.0, 0.0, 1.0]}, {"groups": [1.0, float("nan"), 0.0, 1.0]}):  # fmt: skip
+                  {"groups": [1.0, -1.0, 0.0, 1.0]}, {"groups": [1.0, float("nan"), 0.0, 1.0]},
+                  {"groups": [0.0] * 4}):  # fmt: skip
         with pytest.raises(CatalogError):
             Router.from_json(wrong)
 

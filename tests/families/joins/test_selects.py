@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from random import Random
+from unittest.mock import patch
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins import select_rivals
+from headrace.families.joins import select_index, select_rivals
 from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.band_kernels import Runs
 from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
@@ -88,3 +90,20 @@ def check_marks(marks: Marks, order: Ints, wanted: list[set[int]]) -> None:
     assert marks.counts.tolist() == [len(own) for own in wanted]
     for place, q in enumerate(order.tolist()):
         assert marks.event[place] == max((e for e, own in enumerate(wanted) if q in own), default=-1)
+
+
+def test_many_groups_take_no_more_room() -> None:
+    """Events go through them in small parts, with the same records."""
+    rng = np.random.default_rng(9)
+    sides = [side for _ in range(2) for lo in [rng.integers(0, 10**6, 300)] for side in (lo, lo + 20_000)]
+    index = SelectIndex.build(Rectangles(np.arange(300), *sides), np.arange(300, dtype=np.int32))
+    rows = Rows(np.zeros(40, np.int64), np.sort(rng.integers(0, 10**6, 40)))
+    events = Events(rng.integers(0, 10**6, 500), np.zeros(500, np.int64))
+    wanted = [ids.tolist() for ids in index.affected(index.probe(rows, events), 500)]
+    tracemalloc.start()
+    with patch.object(select_index, "ROOM", 100 * index.depth):
+        found = index.probe_met(rows.c, np.zeros(500, np.int64), np.full(500, 40), events.a)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 250 * index.depth * 16
+    assert [ids.tolist() for ids in index.affected(found, 500)] == wanted and len(wanted[1]) > 0

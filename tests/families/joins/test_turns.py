@@ -266,3 +266,42 @@ def test_a_relation_is_not_opened_while_another_has_its_turn(play: Play) -> None
         opening.join(0.2)
         assert opening.is_alive()
     opening.join()
+
+
+def test_workers_keep_what_the_newest_batches_were_looked_up_in(play: Play) -> None:
+    """However often queries change: levels and images that nobody asks for go, numbers of files with them."""
+    played = play(stream("r"), table("s", ("k",)))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.n = x.n")
+    worker = played.workers[0]
+    for number, column in enumerate(["a", "b", "d", "u", "ts"] * 3):
+        played.add(f"g{number}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.{column} = x.{column}")
+        for name in "rs":
+            played.replan(name)
+        for name in "rsr":
+            played.round(name, [[row(u=number)]])
+        played.drop(f"g{number}")
+    for name in "rs":
+        played.replan(name)
+    for name in "rsr":
+        played.round(name, [[row(u=99)]])
+    assert len(worker._levels) == 2 and len(worker._probers) == 2, "each relation writes its own"
+    assert len(worker._images) == 3, "r, s, and s by key"
+    kept = dict(worker._probers)
+    for name in "rsrs":
+        played.round(name, [[row(u=len(name))]])
+    assert all(worker._probers[key] is own for key, own in kept.items()), "relations take turns"
+
+
+def test_numbers_of_files_in_no_image_are_dropped(play: Play) -> None:
+    played = play(stream("r"), stream("s"))
+    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.n = x.n "
+                    "AND y.ts BETWEEN x.ts - INTERVAL '1' MINUTE AND x.ts + INTERVAL '1' MINUTE")  # fmt: skip
+    for name in "rs":
+        played.replan(name)
+    for number in range(200):
+        for name in "rs":
+            done = played.round(name, [[row(ts=T0 + timedelta(minutes=number))]])
+            assert done is not None and (name == "r" or done.join.written)
+    worker = played.workers[0]
+    assert len(worker._numbers) == len(worker._files) == len(worker._places) < 100
+    assert len(worker._tables) < 200

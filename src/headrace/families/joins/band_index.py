@@ -45,8 +45,17 @@ class BandIndex:
         """Both in order."""
         shape = (self.groups.point.size, events.size)
         found = Prefixes(np.empty(shape, np.int32), np.empty(shape, np.int32))
-        kernels.count_prefixes(self.groups, rows, events, found.lefts, found.rights)
+        kernels.count_prefixes(self.groups, rows, events, found.lefts, found.rights, False)
         return found
+
+    def probe_more(self, rows: Numbers, events: Numbers, found: Prefixes) -> None:
+        """Of the same events with these rows too."""
+        kernels.count_prefixes(self.groups, rows, events, found.lefts, found.rights, True)
+
+    def first(self, count: int) -> BandIndex:
+        """So many of the groups."""
+        own = self.groups
+        return BandIndex(own._replace(at=own.at[: count + 1], point=own.point[:count]), self.ids)
 
     def count(self, found: Prefixes) -> Ints:
         """How many queries each event affects."""

@@ -33,8 +33,11 @@ class BandGroups(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def count_prefixes(groups: BandGroups, rows: Numbers, events: Numbers, lefts: Ints32, rights: Ints32) -> None:
-    """How many ranges of each group are affected by each event: `lefts[group, event]` by left end, `rights` by right.
+def count_prefixes(
+    groups: BandGroups, rows: Numbers, events: Numbers, lefts: Ints32, rights: Ints32, has_more: bool
+) -> None:  # fmt: skip
+    """How many ranges of each group are affected by each event: `lefts[group, event]` by left end, `rights` by right;
+    with `has_more` rows than those that were counted.
 
     Rows and events are in order."""
     at, point, left, right = groups.at, groups.point, groups.left, groups.right
@@ -49,6 +52,8 @@ def count_prefixes(groups: BandGroups, rows: Numbers, events: Numbers, lefts: In
                 by_left = count_up_to(left, start, stop, rows[place - 1] - b)
             if place < rows.size:
                 by_right = count_down_to(right, start, stop, rows[place] - b)
+            if has_more:
+                by_left, by_right = max(by_left, lefts[g, e]), max(by_right, rights[g, e])
             lefts[g, e], rights[g, e] = by_left, by_right
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,6 +35,13 @@ class Segment:
         order = np.lexsort((row, c, b))
         return Segment(b[order], c[order], row[order])
 
+    def without(self, b: Numbers, c: Numbers, row: Ints) -> Segment:
+        """Without such of these rows as are here."""
+        places = find_rows(self.b, self.c, self.row, b, c, row)
+        kept = np.ones(len(self) if places.size else 0, np.bool_)
+        kept[places] = False
+        return self.where(kept)
+
     def where(self, kept: NDArray[np.bool_]) -> Segment:
         return self if kept.all() else Segment(self.b[kept], self.c[kept], self.row[kept])
 
@@ -49,9 +57,9 @@ class Image:
         """With these rows, whose numbers are new."""
         return Image(_merged([*self.segments, Segment.of(b, c, row)]))
 
-    def remove(self, rows: Ints) -> Image:
-        """Without the rows of these numbers."""
-        return Image(_merged(s.where(~np.isin(s.row, rows)) for s in self.segments))
+    def remove(self, b: Numbers, c: Numbers, row: Ints) -> Image:
+        """Without these rows, looked up where they would be; not all have to be there."""
+        return Image(_merged(s.without(b, c, row) for s in self.segments))
 
     def without_files(self, files: Ints, bits: int) -> Image:
         """Without rows whose number begins, above so many bits, with one of these."""
@@ -70,3 +78,23 @@ def _merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:
         found[short[-1] : short[-1] + 2] = [joined]
         found.sort(key=len, reverse=True)
     return tuple(found)
+
+
+@numba.njit(cache=True, nogil=True)
+def find_rows(b: Numbers, c: Numbers, row: Ints, own_b: Numbers, own_c: Numbers, own_row: Ints) -> Ints:
+    """The places of those rows of the second three that are in the first, which are in order."""
+    places, found = np.empty(own_row.size, np.int64), 0
+    for k in range(own_row.size):
+        low, high = 0, row.size
+        while low < high:
+            i = (low + high) // 2
+            if b[i] < own_b[k] or (
+                b[i] == own_b[k] and (c[i] < own_c[k] or (c[i] == own_c[k] and row[i] < own_row[k]))
+            ):
+                low = i + 1
+            else:
+                high = i
+        if low < row.size and row[low] == own_row[k]:
+            places[found] = low
+            found += 1
+    return places[:found]

@@ -1,27 +1,28 @@
 """Records of who is affected: events looked up for one level of queries, written as a file, and read again.
 
 A record says of an event that the first so many queries of a group are affected, by left end and by right end; of a
-select-join it is a node of a group's tree.  Of few groups almost every event affects some query of each: then a file
-has two columns a group.  Otherwise it has a row for each event and group that have anything to do with each other.
-Events of select-joins that go another way than by groups (`routing.py`) have a row for each query they affect.
+select-join it is a node of a group's tree.  Queries that are found another way than by groups are listed one by one
+(`shapes.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import thread_time
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from headrace.errors import CatalogError
 from headrace.families.joins import select_methods as methods
-from headrace.families.joins.arrays import Ints, Numbers, spread
+from headrace.families.joins import shapes
+from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.attributes import Mask
-from headrace.families.joins.band_index import BandIndex
+from headrace.families.joins.band_probes import Bands
 from headrace.families.joins.cost import DENSE_MAX, ONE_BY_ONE, PREFIXES, summed
+from headrace.families.joins.hot_points import hot_groups
 from headrace.families.joins.image import Image
 from headrace.families.joins.interval_prefixes import PrefixIndex, Records
 from headrace.families.joins.intervals import IntervalIndex
@@ -30,15 +31,17 @@ from headrace.families.joins.plan import BAND, FILTER
 from headrace.families.joins.routing import Router
 from headrace.families.joins.rowfiles import write_table
 from headrace.families.joins.select_index import Events, Rectangles, Rows
-from headrace.families.joins.select_kernels import Nodes
 from headrace.families.joins.select_methods import METHODS, Lists, Methods
+from headrace.families.joins.shapes import Found, gathered
 
 FILTERED_AT_ONCE = 1 << 16
-AT_ONCE = 1 << 23  # places of events and groups
-FIT_MIN = 512
+STABBED_AT_ONCE = 1 << 21  # records, or queries that are listed
+FIRST_PIECE, PIECE_LEAST, PIECE_GROWTH = 512, 64, 8  # events
+RECORDS_AT_ONCE = 1 << 21
+FIT_MIN, FIT_JOINED_MIN = 512, 64
 FIT_EVENTS = 2_048
+Rates = shapes.Rates
 COSTED = 128
-Rates = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,45 +75,20 @@ class Looked:
         self.rates = found.rates or self.rates
 
 
-class Bands:
-    """A level of band joins, for events of one side."""
-
-    def __init__(self, level: Level, side: int) -> None:
-        lo, hi = level.lo[1], level.hi[1]
-        ends = (lo, hi) if side == 0 else (-hi, -lo)
-        self.index = BandIndex.build(level.ids, *ends, level.group[side])
-
-    def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
-        groups = self.index.groups.point.size
-        at_once = max(256, AT_ONCE // groups)
-        for start in range(0, event.size, at_once):
-            chosen = event[start : start + at_once]
-            found = [self.index.probe(segment.b, b[chosen]) for segment in image.segments]
-            if not found:
-                return
-            lefts, rights = found[0].lefts, found[0].rights
-            for other in found[1:]:
-                np.maximum(lefts, other.lefts, out=lefts)
-                np.maximum(rights, other.rights, out=rights)
-            yield Found(_dense if groups <= DENSE_MAX else _sparse, chosen, (lefts, rights), {"groups": chosen.size})
-
-    def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
-        """Event and query of each pair, in no order; a pair may be there twice."""
-        groups = self.index.groups
-        parts = _of_dense(records) if "l0" in records.column_names else _of_sparse(records)
-        found = [_prefixes(groups.at[g], groups.by_right, self.index.ids, *part) for g, *part in parts]
-        return _joined(found)
-
-
 class Filters:
-    """A level of filters: events are values, and `a` is what they are."""
+    """A level of filters: events are values, and `a` is what they are.  Of many groups only hot ones are prefixes; no
+    value is in many of the other ranges, which are listed."""
 
     def __init__(self, level: Level) -> None:
-        places = np.arange(len(level), dtype=np.int32)
-        self._ids, self._is_clustered = level.ids, level.groups(1) <= DENSE_MAX
-        build = PrefixIndex.build if self._is_clustered else IntervalIndex.build
-        self._index = build(places, level.lo[0], level.hi[0])
-        self._first, self._last = _united(level.lo[0], level.hi[0])
+        self._ids, (lo, hi) = level.ids, (level.lo[0], level.hi[0])
+        group, points = (level.group[1], None) if level.groups(1) <= DENSE_MAX else hot_groups(lo, hi)
+        hot, rest = (np.flatnonzero(own).astype(np.int32) for own in (group >= 0, group < 0))
+        if points is None:
+            self._hot = PrefixIndex.build(hot, lo, hi)
+        else:
+            self._hot = PrefixIndex.of_groups(hot, lo[hot], hi[hot], group[hot], points)
+        self._rest = IntervalIndex.build(rest, lo[rest], hi[rest])
+        self._first, self._last = _united(lo, hi)
 
     def pass_some(self, values: Numbers) -> Mask:
         """Whether a value is within any range."""
@@ -119,20 +97,26 @@ class Filters:
         return found
 
     def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
+        way = ONE_BY_ONE if not len(self._hot) else "hotspots" if len(self._rest) else PREFIXES
+        at_once = min(FILTERED_AT_ONCE, max(1, STABBED_AT_ONCE // max(1, self._hot.groups.points.size)))
+        for start in range(0, event.size if len(self._hot) else 0, at_once):
+            chosen = event[start : start + at_once]
+            yield Found(shapes.stabbed(chosen, self._hot.records(a[chosen])), {way: chosen.size})
+        if not len(self._rest):
+            return
         for start in range(0, event.size, FILTERED_AT_ONCE):
             chosen = event[start : start + FILTERED_AT_ONCE]
-            if isinstance(self._index, PrefixIndex):
-                yield Found(_stabbed, chosen, self._index.records(a[chosen]), {PREFIXES: chosen.size})
-            else:
-                at, places = self._index.stab(a[chosen])
-                yield Found(_lists, chosen, Lists(at, np.diff(at), places), {ONE_BY_ONE: chosen.size})
+            for part in methods.parts(self._rest.count(a[chosen]), STABBED_AT_ONCE):
+                at, places = self._rest.stab(a[chosen[part]])
+                found = Lists(at, np.diff(at), places)
+                yield Found(shapes.lists(chosen[part], found), {way: at.size - 1} if way == ONE_BY_ONE else {})
 
     def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
         event = records.column("e").to_numpy().astype(np.int64)
-        if not isinstance(self._index, PrefixIndex):
+        if "q" in records.column_names:
             return event, self._ids[records.column("q").to_numpy()]
         columns = (records.column(name).to_numpy(zero_copy_only=False) for name in ("e", "n", "right", "size"))
-        at, places = self._index.expand(Records(*columns))
+        at, places = self._hot.expand(Records(*columns))
         return np.repeat(event, np.diff(at)), self._ids[places]
 
 
@@ -146,26 +130,51 @@ class Selects:
         self._ids = level.ids
 
     def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
-        events = Events(a[event], b[event])
+        events, router = Events(a[event], b[event]), _router(rates)
         for segment in image.segments:
             rows, fitted = Rows(segment.b, segment.c), None
-            sample = np.unique(np.linspace(0, event.size - 1, FIT_EVENTS).astype(np.int64))
-            if rates is None and event.size >= FIT_MIN:
-                some = self._methods.meet(rows, events.take(sample))
-                rates = fitted = Router.fit(self._methods, segment.c, some).to_json()
-            if rates is None:
-                met = self._methods.meet(rows, events, counts=False)
-                yield from _found(event, "groups", self._methods.run("groups", segment.c, met))
-                continue
-            router = Router.from_json(rates)
-            costs = self._costs(router, rows, events, sample[:: max(1, sample.size // COSTED)])
-            for method, places, found in router.run(self._methods, rows, events):
-                for part in _found(event[places], method, found):
-                    yield replace(part, rates=fitted, costs_s=costs)
-                    fitted, costs = None, {}
+            if router is None:
+                router = self._fit(rows, events)
+                fitted = None if router is None else router.to_json()
+            costs = {} if router is None else self._costs(router, rows, events)
+            for part in self._pieces(router, rows, event, events):
+                yield replace(part, rates=fitted, costs_s=costs)
+                fitted, costs = None, {}
 
-    def _costs(self, router: Router, rows: Rows, events: Events, sample: Ints) -> dict[str, float]:
+    def _pieces(self, router: Router | None, rows: Rows, event: Ints, events: Events) -> Iterator[Found]:
+        """Of so many events at a time as will have no more records than a piece may, as those before tell."""
+        start, size = 0, FIRST_PIECE
+        while start < event.size:
+            chosen = np.arange(start, min(start + size, event.size))
+            records = 0
+            for part in self._piece(router, rows, event[chosen], events.take(chosen)):
+                records += part.table.num_rows
+                yield part
+            start += chosen.size
+            size = min(PIECE_GROWTH * size, max(PIECE_LEAST, RECORDS_AT_ONCE * chosen.size // max(1, records)))
+
+    def _piece(self, router: Router | None, rows: Rows, event: Ints, events: Events) -> Iterator[Found]:
+        if router is None:
+            met = self._methods.meet(rows, events, counts=False)
+            yield from _found(event, "groups", self._methods.run("groups", rows.c, met))
+            return
+        for method, places, found in router.run(self._methods, rows, events):
+            yield from _found(event[places], method, found)
+
+    def _fit(self, rows: Rows, events: Events) -> Router | None:
+        """Nothing is told by events that nothing joins: of few others there are no rates yet."""
+        if events.b.size < FIT_MIN:
+            return None
+        met = self._methods.meet(rows, events, counts=False)
+        joined = np.flatnonzero(met.first < met.last)
+        if joined.size < FIT_JOINED_MIN:
+            return None
+        sample = joined[_spread(joined.size, FIT_EVENTS)]
+        return Router.fit(self._methods, rows.c, self._methods.meet(rows, events.take(sample)))
+
+    def _costs(self, router: Router, rows: Rows, events: Events) -> dict[str, float]:
         """Seconds of all events by each method alone, as some of them tell."""
+        sample = _spread(events.b.size, COSTED)
         seconds = router.costs(self._methods.meet(rows, events.take(sample))).sum(axis=1) * events.b.size / sample.size
         return {m: float(s) for m, s in zip(METHODS, seconds, strict=True) if np.isfinite(s)}
 
@@ -174,30 +183,29 @@ class Selects:
             return records.column("e").to_numpy().astype(np.int64), self._ids[records.column("q").to_numpy()]
         groups = self._methods.groups.groups
         ids = self._methods.groups.ids
-        return _joined([_prefixes(groups.at[n], groups.of_right, ids, *part) for n, *part in _of_sparse(records)])
+        parts = shapes.of_sparse(records)
+        return shapes.joined([shapes.prefixes(groups.at[n], groups.of_right, ids, *part) for n, *part in parts])
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Who some events affect, and the shape it is written in."""
+def _router(rates: Rates | None) -> Router | None:
+    """Rates that are no good are measured again."""
+    try:
+        return None if rates is None else Router.from_json(rates)
+    except CatalogError:
+        return None
 
-    shape: Any
-    event: Ints
-    found: Any
-    methods: Mapping[str, int]
-    rates: Rates | None = None
-    costs_s: Mapping[str, float] = field(default_factory=dict)
 
-    def table(self) -> pa.Table:
-        return self.shape(self.event, self.found)
+def _spread(size: int, count: int) -> Ints:
+    """So many places of all, or all."""
+    return np.unique(np.linspace(0, size - 1, count).astype(np.int64))
 
 
 def _found(event: Ints, method: str, found: methods.Found) -> Iterator[Found]:
     """Groups and lists are written apart; events that went by both are counted once."""
     if found.nodes is not None:
-        yield Found(_nodes, event, found.nodes, {method: event.size})
+        yield Found(shapes.nodes(event, found.nodes), {method: event.size})
     if found.lists is not None:
-        yield Found(_lists, event, found.lists, {method: event.size} if found.nodes is None else {})
+        yield Found(shapes.lists(event, found.lists), {method: event.size} if found.nodes is None else {})
 
 
 class Probes:
@@ -214,13 +222,15 @@ class Probes:
             return
         looked, began = Looked(self._look, number, event.size), thread_time()
         self.looked.append(looked)
-        for piece, found in enumerate(level.records(image, event, b, a, rates)):
-            looked.count(found)
-            table = found.table()
-            if not table.num_rows:
-                continue
+
+        def counted() -> Iterator[Found]:
+            for found in level.records(image, event, b, a, rates):
+                looked.count(found)
+                yield found
+
+        for piece, found in enumerate(gathered(counted())):
             path = f"{self._stem}.{self._look}.{number}.{piece}.arrow"
-            size, crc = write_table(self._root / path, table, "lz4")
+            size, crc = write_table(self._root / path, found.table, "lz4")
             yield Written(path, size, crc, self._look, number)
         looked.seconds = thread_time() - began
 
@@ -234,73 +244,9 @@ def prober(kind: str, level: Level, side: int) -> Prober:
     return Bands(level, side) if kind == BAND else Selects(level, side)
 
 
-# -- shapes -----------------------------------------------------------------------------------------
-
-
-def _dense(event: Ints, found: tuple[Numbers, Numbers]) -> pa.Table:
-    lefts, rights = found
-    columns = {"e": pa.array(event.astype(np.int32))}
-    for g in range(lefts.shape[0]):
-        columns[f"l{g}"], columns[f"r{g}"] = pa.array(lefts[g]), pa.array(rights[g])
-    return pa.table(columns)
-
-
-def _sparse(event: Ints, found: tuple[Numbers, Numbers]) -> pa.Table:
-    lefts, rights = found
-    group, place = np.nonzero(lefts | rights)
-    values = event[place].astype(np.int32), group.astype(np.int32), lefts[group, place], rights[group, place]
-    return pa.table(dict(zip("enlr", map(pa.array, values), strict=True)))
-
-
-def _nodes(event: Ints, found: Nodes) -> pa.Table:
-    values = event[found.event].astype(np.int32), found.node, found.lefts, found.rights
-    return pa.table(dict(zip("enlr", map(pa.array, values), strict=True)))
-
-
-def _lists(event: Ints, found: Lists) -> pa.Table:
-    at = spread(found.at[:-1], found.counts)
-    return pa.table({"e": pa.array(np.repeat(event, found.counts).astype(np.int32)), "q": pa.array(found.ids[at])})
-
-
-def _stabbed(event: Ints, found: Records) -> pa.Table:
-    values = event[found.value].astype(np.int32), found.group, found.is_right, found.size
-    return pa.table(dict(zip(("e", "n", "right", "size"), map(pa.array, values), strict=True)))
-
-
-Part = tuple[int, Ints, Ints, Ints]
-"""A group or node; events, and how many of it they affect by left end and by right."""
-
-
-def _of_dense(records: pa.Table) -> Iterator[Part]:
-    event = records.column("e").to_numpy()
-    for g in range((records.num_columns - 1) // 2):
-        yield g, event, records.column(f"l{g}").to_numpy(), records.column(f"r{g}").to_numpy()
-
-
-def _of_sparse(records: pa.Table) -> Iterator[Part]:
-    event, node, lefts, rights = (records.column(name).to_numpy() for name in "enlr")
-    order = np.argsort(node, kind="stable")
-    for places in np.split(order, np.flatnonzero(np.diff(node[order])) + 1):
-        if places.size:
-            yield int(node[places[0]]), event[places], lefts[places], rights[places]
-
-
-def _prefixes(at: int, of_right: Any, ids: Ints, event: Ints, lefts: Ints, rights: Ints) -> tuple[Ints, Ints]:
-    """The queries that so many by left end, and by right end, are."""
-    by_left = ids[spread(np.full(lefts.size, at), lefts)]
-    by_right = ids[at + of_right[spread(np.full(rights.size, at), rights)]]
-    events = np.concatenate([np.repeat(event, lefts), np.repeat(event, rights)]).astype(np.int64)
-    return events, np.concatenate([by_left, by_right])
-
-
 def _united(lo: Numbers, hi: Numbers) -> tuple[Numbers, Numbers]:
     """The intervals that these make together, in order."""
     order = np.argsort(lo)
     reach = np.maximum.accumulate(hi[order])
     begins = np.append(True, lo[order][1:] > reach[:-1])
     return lo[order][begins], reach[np.append(begins[1:], True)]
-
-
-def _joined(found: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    none = [np.empty(0, np.int64)]
-    return np.concatenate(none + [e for e, _ in found]), np.concatenate(none + [q for _, q in found])

@@ -26,7 +26,7 @@ from headrace.families.joins.probes import Filters, Looked, Probes, Rates, Writt
 from headrace.families.joins.rounds import MORE, NONE
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.families.joins.select_kernels import joining
-from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes, coming
+from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes, coming, image_key, keys_key
 from headrace.values import Relation
 
 ODD_MAX = 100  # odd rows of a batch that are told; all are counted
@@ -235,4 +235,14 @@ def look_all(file: RowFile, task: Task, store: Store) -> Report:
         report.odd = int(odd.sum())
         told = store.table(file).filter(pa.array(odd)).slice(0, ODD_MAX).select([f.name for f in task.relation.fields])
         report.odd_rows = told.to_pylist()
+    if task.looks:  # those of a relation joined with itself come when its rows are kept
+        _keep(task, store)
     return report
+
+
+def _keep(task: Task, store: Store) -> None:
+    levels = [path for look in task.looks for path in look.levels]
+    images = [image_key(look.other, look.joint, 1 - look.side) for look in task.looks if look.joint.kind != FILTER]
+    if task.relation.is_table:
+        images.append(keys_key(task.relation.name, task.relation.key))
+    store.keep(task.relation.name, levels, images)

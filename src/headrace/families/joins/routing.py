@@ -79,7 +79,7 @@ class Router:
     @staticmethod
     def fit(methods: Methods, row_c: Numbers, met: Met) -> Router:
         """Measure all methods on some events, like ones together, and draw the lines (least squares of relative errors,
-        no rate below zero)."""
+        no rate below zero).  Something joins some of them: nothing else is measured."""
         batches = [met.take(places) for places in like(met, BATCH)]
         return Router({method: _line(method, methods, row_c, batches) for method in met.shape.ways})
 
@@ -88,10 +88,10 @@ class Router:
 
     @staticmethod
     def from_json(kept: Mapping[str, Sequence[float]]) -> Router:
-        """What `to_json` gave.  Rates of other features than ours are refused, and those of hotspots alone, which are
-        not in all queries."""
-        wrong = {method: own for method, own in kept.items()
-                 if len(own) != RATES.get(method) or not all(np.isfinite(own)) or min(own) < 0}  # fmt: skip
+        """What `to_json` gave.  Rates of other features than ours are refused, methods that take no time, and rates of
+        hotspots alone, which are not in all queries."""
+        wrong = {method: own for method, own in kept.items() if len(own) != RATES.get(method)
+                 or not all(np.isfinite(own)) or min(own) < 0 or not any(own)}  # fmt: skip
         if wrong or not kept.keys() - {"hotspots"}:
             raise CatalogError("these are no rates of the methods of joins", value=wrong or dict(kept), choices=RATES,
                                hint="measure them again")  # fmt: skip
@@ -175,8 +175,7 @@ def like(met: Met, size: int) -> list[Ints]:
 
 def _line(method: str, methods: Methods, row_c: Numbers, batches: Sequence[Met]) -> tuple[float, ...]:
     points = [point for met in batches for point in _timed(method, methods, row_c, met)]
-    if not points:
-        return (0.0,) * RATES[method]
+    assert points, "no event joins anything"
     return tuple(_least_squares(np.array(points)).tolist())
 
 

@@ -11,7 +11,8 @@ from headrace.families.joins import select_kernels as kernels
 from headrace.families.joins.arrays import Ints, Ints32, Numbers, falling
 from headrace.families.joins.select_kernels import Nodes, SelectGroups
 
-EVENTS_AT_ONCE = 4_096
+EVENTS_AT_ONCE, EVENTS_LEAST = 4_096, 64
+ROOM = 1 << 22  # records for which memory is taken, however few they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,11 @@ class SelectIndex:
     def probe_met(self, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers) -> Nodes:
         """The same of events whose rows `first` … `last` - 1 are known."""
         size = event_a.size
-        room = Nodes(*(np.empty(min(EVENTS_AT_ONCE, size) * self.depth, np.int32) for _ in range(4)))
+        at_once = min(EVENTS_AT_ONCE, max(EVENTS_LEAST, ROOM // max(1, self.depth)))
+        room = Nodes(*(np.empty(min(at_once, size) * self.depth, np.int32) for _ in range(4)))
         found = [Nodes(*(np.empty(0, np.int32) for _ in range(4)))]
-        for start in range(0, size, EVENTS_AT_ONCE):
-            stop = min(start + EVENTS_AT_ONCE, size)
+        for start in range(0, size, at_once):
+            stop = min(start + at_once, size)
             written = kernels.probe(self.groups, row_c, first, last, event_a, start, stop, room)
             found.append(Nodes(*(column[:written].copy() for column in room)))
         return Nodes(*(np.concatenate(columns) for columns in zip(*found, strict=True)))

@@ -180,15 +180,15 @@ class Methods:
     def _listed(self, having: Ints32, listed: Callable[[slice, Ints], int]) -> Lists:
         """Lists of at most so many queries an event, made for so few events at a time that they are in the cache."""
         counts = np.empty(having.size, np.int64)
-        ids = [self._room[: listed(part, counts[part])].copy() for part in _parts(having)]
+        ids = [self._room[: listed(part, counts[part])].copy() for part in parts(having, ROOM)]
         return Lists(offsets_of(counts), counts, np.concatenate(ids or [self._room[:0]]))
 
 
-def _parts(having: Ints32) -> Iterator[slice]:
+def parts(having: Ints32, room: int) -> Iterator[slice]:
     """Of events, one after the other: each for no more queries than there is room for, or of a single event."""
     start, ends = 0, np.cumsum(having, dtype=np.int64)
     while start < having.size:
-        limit = ROOM + (ends[start - 1] if start else 0)
+        limit = room + (ends[start - 1] if start else 0)
         stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
         yield slice(start, stop)
         start = stop

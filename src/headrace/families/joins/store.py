@@ -1,13 +1,14 @@
 """Row files and levels of a home, each opened once, and images of rows that are brought up to date as files come.
 
 Workers and readers have a store each.  A file never changes, so what is made of it is kept by its name; one that has
-changed all the same is said to be damaged.
+changed all the same is said to be damaged.  A worker lives long, and each change of queries makes new levels: it keeps
+what the newest batch of each relation asked for (`Store.keep`).  A reader says nothing, and keeps what it had.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -27,10 +28,21 @@ from headrace.runtime.ledger import damaged
 OK = 0
 OPEN_MAX = 4_096
 INDEX_BITS = 32
+IDLE_MAX = 1_000  # batches of others, after which what a relation asked for is cheaper to make anew than to keep
+SPARE = 64  # numbers of files that are in no image, and may wait
 NO_ROWS: Ints = np.empty(0, np.int64)
 K = TypeVar("K")
 V = TypeVar("V")
 OfFile = Callable[[RowFile], tuple[Attribute, Attribute]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a batch was looked up in, and how many batches there had been."""
+
+    levels: frozenset[str]
+    images: frozenset[Hashable]
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +59,12 @@ class Store:
         self._tables: OrderedDict[RowFile, tuple[State | None, pa.Table]] = OrderedDict()
         self._levels: OrderedDict[str, Level] = OrderedDict()
         self._probers: OrderedDict[tuple[str, int], Prober] = OrderedDict()
-        self._files: list[RowFile] = []
+        self._files: dict[int, RowFile] = {}
         self._numbers: dict[RowFile, int] = {}
         self._places: dict[tuple[str, int, int], int] = {}
         self._images: dict[Hashable, _Kept] = {}
+        self._asked: dict[str, _Asked] = {}
+        self._batches = self._numbered = 0
 
     # -- files --------------------------------------------------------------------------------------
 
@@ -77,15 +91,16 @@ class Store:
     def number(self, relation: str, file: RowFile) -> int:
         """The file's number here."""
         if file not in self._numbers:
-            self._numbers[file] = self._places[relation, file.round_id, file.part] = len(self._files)
-            self._files.append(file)
+            self._numbers[file] = self._places[relation, file.round_id, file.part] = self._numbered
+            self._files[self._numbered] = file
+            self._numbered += 1
         return self._numbers[file]
 
     def rows(self, numbers: Ints, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of these numbers, of which there are some, in this order."""
         of_file, index = numbers >> INDEX_BITS, numbers & ((1 << INDEX_BITS) - 1)
         used = np.unique(of_file)
-        tables = [self.table(self._files[f]) for f in used]
+        tables = [self.table(self._files[int(f)]) for f in used]
         tables = tables if columns is None else [table.select(columns) for table in tables]
         starts = np.cumsum([0, *(t.num_rows for t in tables)])[:-1]
         place = starts[np.searchsorted(used, of_file)] + index
@@ -98,7 +113,7 @@ class Store:
     ) -> Image:
         """The rows that are there with these files, as rows of one side of a joint, in order of what they meet by;
         with `keep_all` also those that have gone."""
-        key = relation, joint.kind, joint.meets[side], joint.ranged[side], keep_all
+        key = image_key(relation, joint, side, keep_all)
         return self._image(key, relation, files, lambda file: attributes(joint, side, self.table(file)), keep_all)
 
     def keys(self, relation: str, columns: tuple[str, ...], files: Sequence[RowFile]) -> Image:
@@ -109,7 +124,7 @@ class Store:
             every, none = np.ones(rows.num_rows, np.bool_), np.zeros(rows.num_rows, np.bool_)
             return Attribute(key_marks(columns, rows), every, none), keys(None, rows)
 
-        return self._image((relation, columns), relation, files, by_key)
+        return self._image(keys_key(relation, columns), relation, files, by_key)
 
     def _image(
         self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile, keep_all: bool = False
@@ -123,8 +138,7 @@ class Store:
         new = [file for file in files if file not in kept.files]
         if new:
             image = self._with(kept.image, relation, new, of_file)
-            gone = [] if keep_all else [was for file in new if (was := self.gone(relation, file)[1]).size]
-            kept = _Kept(wanted, image.remove(np.concatenate(gone)) if gone else image)
+            kept = _Kept(wanted, image if keep_all else self._without(image, relation, new, of_file))
         self._images[key] = kept
         return kept.image
 
@@ -135,6 +149,16 @@ class Store:
             here = np.flatnonzero(b.valid & c.valid & coming(self.table(file)))
             parts.append((b.values[here], c.values[here], (self.number(relation, file) << INDEX_BITS) | here))
         return image.add(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def _without(self, image: Image, relation: str, files: Sequence[RowFile], of_file: OfFile) -> Image:
+        """A row that goes is written once more, so it says by itself where it is."""
+        parts = []
+        for file in files:
+            goes, were = self.gone(relation, file)
+            if goes.size:
+                (b, c), index = of_file(file), goes & ((1 << INDEX_BITS) - 1)
+                parts.append((b.values[index], c.values[index], were))
+        return image.remove(*(np.concatenate(columns) for columns in zip(*parts, strict=True))) if parts else image
 
     def gone(self, relation: str, file: RowFile) -> tuple[Ints, Ints]:
         """The numbers of rows that go with a file, here and when they came; those of files that are no longer there are
@@ -148,6 +172,44 @@ class Store:
         found = np.array([self._places.get((relation, *place), -1) for place in places], np.int64)
         there = found >= 0
         return (self.number(relation, file) << INDEX_BITS) | goes[there], (found[there] << INDEX_BITS) | index[there]
+
+    # -- what is kept -------------------------------------------------------------------------------
+
+    def keep(self, relation: str, levels: Collection[str], images: Collection[Hashable]) -> None:
+        """A batch of the relation was looked up in these: what it asked for before may go.  What others were looked up
+        in stays, as relations take turns, unless they have been idle for long."""
+        self._batches += 1
+        self._asked[relation] = _Asked(frozenset(levels), frozenset(images), self._batches)
+        self._asked = {r: own for r, own in self._asked.items() if self._batches - own.at <= IDLE_MAX}
+        kept_levels = frozenset[str]().union(*(own.levels for own in self._asked.values()))
+        kept_images = frozenset[Hashable]().union(*(own.images for own in self._asked.values()))
+        for path in self._levels.keys() - kept_levels:
+            del self._levels[path]
+        for key in [key for key in self._probers if key[0] not in kept_levels]:
+            del self._probers[key]
+        for name in self._images.keys() - kept_images:
+            del self._images[name]
+        self._drop_numbers()
+
+    def _drop_numbers(self) -> None:
+        """Of files in no image; many at a time, for all images are gone through."""
+        if len(self._numbers) <= 2 * sum(len(kept.files) for kept in self._images.values()) + SPARE:
+            return
+        used = frozenset[RowFile]().union(*(kept.files for kept in self._images.values()))
+        for file in self._numbers.keys() - used:
+            del self._files[self._numbers.pop(file)]
+            self._tables.pop(file, None)
+        self._places = {place: number for place, number in self._places.items() if number in self._files}
+
+
+def image_key(relation: str, joint: Joint, side: int, keep_all: bool = False) -> Hashable:
+    """By which an image of rows is kept."""
+    return relation, joint.kind, joint.meets[side], joint.ranged[side], keep_all
+
+
+def keys_key(relation: str, columns: tuple[str, ...]) -> Hashable:
+    """By which the image of a table's keys is."""
+    return relation, columns
 
 
 def coming(rows: pa.Table) -> Mask:
