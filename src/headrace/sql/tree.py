@@ -46,6 +46,9 @@ class Literal:
         a, b = self.value, other.value
         return self.type == other.type and type(a) is type(b) and a == b and (a != 0 or str(a) == str(b))
 
+    def __hash__(self) -> int:
+        return hash((self.value, self.type))
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
