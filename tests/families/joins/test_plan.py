@@ -74,6 +74,19 @@ def test_boxes_are_all_pairs_of_intervals_but_not_too_many() -> None:
     assert len(own.residue.ranges[1]) == 1
 
 
+def test_ranges_beyond_what_a_query_may_have_are_left_over() -> None:
+    """Each of the four says at most 64 ranges of one difference; of all there are more."""
+    apart = ("s.n - r.n", "r.n - s.n", "abs(s.n - r.n)", "abs(r.n - s.n)")
+    parts = [f"{d} NOT IN ({', '.join(str(200 * i + 2 * j) for j in range(63))})" for i, d in enumerate(apart)]
+    few = shared(" AND ".join(parts[:3]))
+    assert 200 < len(few.boxes) <= BOXES_MAX and not few.residue.differences
+    many = shared(" AND ".join([*parts, "s.n - r.n BETWEEN -1000 AND 2000", "s.b > r.b"]))
+    assert many.joint == few.joint and many.boxes == ((-1000, 2000, -1000, 2000),) and not many.is_cross
+    (own,) = many.residue.differences
+    assert own[0] == (many.joint.meets[0][0], many.joint.meets[1][0]) and len(own[1].intervals) > BOXES_MAX
+    assert len(many.residue.rest) == 1 and shared(" AND ".join(parts)).is_cross
+
+
 @pytest.mark.parametrize(("condition", "is_cross"), [
     ("true", True), ("abs(s.n - r.n) >= 0", True), ("abs(s.b - r.b) > -1", True), ("r.k < s.k", True),
     ("r.n = s.n", False), ("s.n > r.n", False), ("r.a > 1", False), ("r.n = s.n AND s.a < 3", False),

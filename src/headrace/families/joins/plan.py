@@ -29,7 +29,7 @@ from headrace.values import Relation
 BAND, SELECT, FILTER = "band", "select", "filter"
 WIDEST = (1 << 62) - 1  # differences of numbers up to this fit into 64 bits
 NOBODY = ""  # the other side of a filter
-BOXES_MAX = 256
+BOXES_MAX = 256  # of a query: they are numbered in 8 bits (`tracking.py`)
 _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
 
 
@@ -126,9 +126,12 @@ def _band(found: Conditions, pair: Pair, names: tuple[str, str]) -> tuple[Joint,
     for own, beyond, _ in found.comparisons:
         band = band.intersection(beyond) if own == pair else band
     is_double = pair[0].type.is_fractional
-    ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in band.intervals]
-    boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
     others = tuple(d for d in found.differences if d[0] != pair)
+    intervals = band.intervals
+    if len(intervals) > BOXES_MAX:  # looked up by the one around them all, and told apart on reading
+        others, intervals = ((pair, band), *others), ((intervals[0][0], intervals[-1][1]),)
+    ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in intervals]
+    boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
     rest = (*found.rest, *(part for own, _, part in found.comparisons if own != pair))
     return joint, boxes, Conditions((), others, found.ranges, rest)
 
