@@ -43,6 +43,10 @@ class HeadraceError(Exception):
         return "\n".join(lines)
 
 
+class HeadraceWarning(UserWarning):
+    """What works, but hardly as it was meant."""
+
+
 class SQLError(HeadraceError):
     """A query text we do not accept.  Points into the text with a caret."""
 
