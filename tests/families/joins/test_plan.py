@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import PlanError
-from headrace.families.joins.plan import BAND, BOXES_MAX, SELECT, Share, horizon_us, share
+from headrace.families.joins.plan import BAND, BOXES_MAX, SELECT, Share, filter_share, horizon_us, share
 from headrace.sql.bands import LEAST, MOST
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
@@ -123,17 +123,38 @@ def test_a_row_is_past_when_nothing_to_come_can_join_it(
 # -- what is refused --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("condition", [
-    "r.n = s.n AND r.a BETWEEN 5 AND 3", "s.b - r.b BETWEEN 2 AND 1", "s.n - r.n > 3 AND s.n - r.n < 2",
-    "abs(s.b - r.b) < 0",
-    "s.n > r.n AND s.n < r.n", "s.b > r.b AND s.b < r.b", "r.n > 9223372036854775807", "r.a = 1 AND r.a = 2",
-    "s.ts > r.ts + INTERVAL '1' HOUR AND s.ts < r.ts",
+TOGETHER = "put the smaller end first (BETWEEN low AND high)"
+
+
+@pytest.mark.parametrize(("condition", "what", "why"), [
+    ("r.n = s.n AND r.a BETWEEN 5 AND 3", "r.a", TOGETHER),
+    ("s.b - r.b BETWEEN 2 AND 1", "(s.b - r.b)", TOGETHER),
+    ("s.n - r.n > 3 AND s.n - r.n < 2", "(s.n - r.n)", TOGETHER),
+    ("s.n > r.n AND s.n < r.n", "(s.n - r.n)", TOGETHER),
+    ("s.b > r.b AND s.b < r.b", "(s.b - r.b)", TOGETHER),
+    ("s.n - r.n < 3 AND s.n > r.n + 5", "(s.n - r.n)", TOGETHER),
+    ("r.a = 1 AND r.a = 2", "r.a", TOGETHER),
+    ("s.ts > r.ts + INTERVAL '1' HOUR AND s.ts < r.ts", "(s.ts - r.ts)", TOGETHER),
+    ("abs(s.b - r.b) < 0", "(s.b - r.b)", "(abs((s.b - r.b)) < 0) is never true"),
+    ("r.n > 9223372036854775807", "r.n", "(r.n > 9223372036854775807L) is never true"),
+    ("s.n - r.n > 9223372036854775807", "(s.n - r.n)", "((s.n - r.n) > 9223372036854775807L) is never true"),
+    ("r.n = s.n AND s.a = 1.5", "s.a", "(s.a = 1.5BD) is never true"),
+    ("r.n = s.n AND r.a + 1 > 5 AND r.a + 1 < 3", "(r.a + 1)", TOGETHER),
 ])  # fmt: skip
-def test_an_empty_range_is_refused(condition: str) -> None:
+def test_an_empty_range_is_refused(condition: str, what: str, why: str) -> None:
     with pytest.raises(PlanError) as found:
         shared(condition)
     assert found.value.code == "EMPTY_RANGE"
-    assert "'q'" in str(found.value) and "BETWEEN low AND high" in str(found.value)
+    assert f"'q': its range of {what} is empty" in str(found.value) and why in found.value.hint
+    assert (TOGETHER in found.value.hint) == (why == TOGETHER)
+
+
+def test_an_empty_range_of_a_filter_or_of_a_relation_with_itself_is_told_by_name() -> None:
+    odd = Relation("r", "parquet:r", parse_schema("`a b` INT, ts TIMESTAMP"), time="ts")
+    with pytest.raises(PlanError, match=r"its range of `a b` is empty"):
+        filter_share(bind("SELECT ts FROM r WHERE `a b` BETWEEN 2 AND 1", {"r": odd}, name="q"), odd)
+    with pytest.raises(PlanError, match=r"its range of \(right\.n - left\.n\) is empty"):
+        share(bind("SELECT x.n FROM r x JOIN r y ON y.n > x.n AND y.n < x.n", {"r": LEFT}, name="q"), LEFT, LEFT)
 
 
 @pytest.mark.parametrize(("condition", "left"), [
