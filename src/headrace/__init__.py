@@ -5,6 +5,7 @@ from headrace.engine import Engine
 from headrace.errors import (
     CatalogError,
     HeadraceError,
+    HeadraceWarning,
     HomeError,
     PlanError,
     RoundError,
@@ -16,6 +17,6 @@ from headrace.errors import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "CatalogError", "Config", "Engine", "HeadraceError", "HomeError", "PlanError", "RoundError", "SQLError",
-    "ServingError", "SourceError",
+    "CatalogError", "Config", "Engine", "HeadraceError", "HeadraceWarning", "HomeError", "PlanError", "RoundError",
+    "SQLError", "ServingError", "SourceError",
 ]

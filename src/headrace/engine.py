@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from headrace.arguments import check_optional, check_queries, check_round, check_texts
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
-from headrace.errors import CatalogError, HeadraceError, PlanError
+from headrace.errors import CatalogError, HeadraceError, HeadraceWarning, PlanError
 from headrace.families.joins.plan import filter_share, share
 from headrace.families.plain.plan import Way, way_of
 from headrace.reading import Answer, Log, QueryInfo, empty_answer, watch_answers
@@ -76,6 +77,8 @@ class Engine:
     def create_stream(self, name: str, source: str | DataFrame, *, schema: str | None = None, time: str,
                       late: str = "0 seconds") -> None:
         """Append-only rows with an event time; rows more than `late` behind the newest are left out and counted."""
+        check_texts(name=name, time=time, late=late)
+        check_optional(schema=schema)
         fields = self._fields(schema, source)
         moment = next((f for f in fields if f.name.lower() == time.lower()), None)
         if moment is None or moment.type != TIMESTAMP:
@@ -92,6 +95,8 @@ class Engine:
                      deleted: str | None = None) -> None:
         """An upsert stream: the latest row of each key counts, and where its BOOLEAN column `deleted` is true there
         is no row of that key."""
+        check_texts(name=name, key=key)
+        check_optional(schema=schema, deleted=deleted)
         fields = self._fields(schema, source)
         by_name = {f.name.lower(): f.name for f in fields}
         keys = [k.strip() for k in key.split(",")]
@@ -106,6 +111,8 @@ class Engine:
 
     def add(self, sql: str, name: str | None = None) -> str:
         """Register a standing query; it takes effect at the next round.  Its name, which is its handle."""
+        check_texts(sql=sql)
+        check_optional(name=name)
         self.catalog.refresh()
         name = name if name is not None else self.catalog.free_name()
         self.catalog.add([self._bind(sql, name)])
@@ -113,17 +120,22 @@ class Engine:
 
     def add_many(self, queries: Mapping[str, str]) -> list[str]:
         """Register queries (name → SQL), all or none, with one durable write."""
+        check_queries(queries)
         self.catalog.refresh()
-        self.catalog.add([self._bind(sql, name) for name, sql in queries.items()])
+        self.catalog.add(list(map(self._bind, queries.values(), queries)))
         return list(queries)
 
     def drop(self, query: str) -> None:
         """Take a query out, from the next round on."""
+        check_texts(query=query)
         self.catalog.drop([query])
 
     def drop_many(self, queries: Iterable[str]) -> None:
         """Take queries out, all or none, with one durable write."""
-        self.catalog.drop(list(queries))
+        names = list(queries) if not isinstance(queries, str) else [queries]
+        for name in names:
+            check_texts(query=name)
+        self.catalog.drop(names)
 
     # -- run ----------------------------------------------------------------------------------------
 
@@ -246,6 +258,8 @@ class Engine:
         `after`: compact records, to be shared by whoever delivers."""
         from headrace.families.joins.notices import Notices
 
+        check_texts(stream=stream)
+        check_round(after)
         relation = self.catalog.relation(stream)
         return Notices(self.home.disk.root, self._ledger(relation.name)).after(after)
 
@@ -254,6 +268,7 @@ class Engine:
         from headrace.costing import recent_stats
         from headrace.explaining import explain_all, explain_one
 
+        check_optional(query=query)
         self.catalog.refresh()
         rounds = {name: recent_stats(ledger) for name, (ledger, _) in self._all_logs().items()}
         if query is not None:
@@ -312,7 +327,7 @@ class Engine:
         own = share(query, self.catalog.relation(query.source), self.catalog.relation(query.joined))
         if own.is_cross:
             warnings.warn(f"every row of {query.source} meets every row of {query.joined} in {query.name!r}: there may "
-                          "be as many answers as pairs", stacklevel=4)  # fmt: skip
+                          "be as many answers as pairs", HeadraceWarning, stacklevel=4)  # fmt: skip
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source
@@ -404,6 +419,7 @@ class Engine:
         self.home.release()
 
     def _registered(self, query: str) -> Registered:
+        check_texts(query=query)
         self.catalog.refresh()
         return self.catalog.query(query)
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+MEASURED_MAX = 1_000  # names each of which is compared with an unknown one
+
 
 class HeadraceError(Exception):
     """Base of every error raised on purpose."""
@@ -41,6 +43,10 @@ class HeadraceError(Exception):
         if self.hint:
             lines.append(f"  next:    {self.hint}")
         return "\n".join(lines)
+
+
+class HeadraceWarning(UserWarning):
+    """What works, but hardly as it was meant."""
 
 
 class SQLError(HeadraceError):
@@ -116,11 +122,14 @@ class ServingError(HeadraceError):
 
 
 def near(name: str, known: Iterable[str], limit: int = 5) -> tuple[str, ...]:
-    """The known names to list beside an unknown one: the closest first, else the first few."""
+    """The known names to list beside an unknown one: close ones; else the closest, of many only the first few."""
     pool = sorted(set(known))
     by_lower = {n.lower(): n for n in pool}
-    close = [by_lower[c] for c in get_close_matches(name.lower(), list(by_lower), n=limit, cutoff=0.6)]
-    return tuple(close or pool[:limit])
+    for cutoff in (0.6, 0.0) if len(pool) <= MEASURED_MAX else (0.6,):
+        close = get_close_matches(name.lower(), list(by_lower), n=limit, cutoff=cutoff)
+        if close:
+            return tuple(by_lower[c] for c in close)
+    return tuple(pool[:limit])
 
 
 def _shorten(text: str, limit: int = 300) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -13,6 +14,7 @@ import pytest
 from typer.testing import Result
 
 from headrace.cli import app as application
+from headrace.engine import Engine
 from headrace.errors import SQLError
 from tests.cli.fakes import FakeEngine
 
@@ -41,6 +43,26 @@ def test_an_error_is_told_on_stderr_without_traceback(headrace: Command, engine:
     caret = result.stderr.splitlines()[2]
     assert caret.strip() == "^"
     assert ("close",) in engine.calls
+
+
+@pytest.mark.parametrize("is_script", [False, True])
+def test_a_warning_is_a_line(headrace: Command, tmp_path: Path, is_script: bool) -> None:
+    """Not the line of our code that gave it."""
+    with Engine("race") as eng:
+        eng.create_stream("r", f"parquet:{tmp_path}", schema="a INT, ts TIMESTAMP", time="ts")
+    query = "SELECT x.a AS a FROM r x CROSS JOIN r y"
+    asked = headrace("sql", text=f"CREATE QUERY q1 AS {query};") if is_script else headrace("add", query)
+    assert asked.exit_code == 0
+    assert asked.stderr == ("warning: every row of r meets every row of r in 'q1': there may be as many answers as "
+                            "pairs\n")  # fmt: skip
+
+
+def test_other_warnings_are_left_to_python(
+    headrace: Command, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "explain", lambda query: warnings.warn("old", DeprecationWarning, stacklevel=1) or "")
+    with pytest.warns(DeprecationWarning, match="old"):
+        headrace("explain")
 
 
 def test_debug_lets_the_error_through(headrace: Command, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import headrace
 from headrace.config import Config
-from headrace.errors import CatalogError, HeadraceError, PlanError, ServingError, SourceError, SQLError
+from headrace.errors import CatalogError, HeadraceError, HeadraceWarning, PlanError, ServingError, SourceError, SQLError
 from tests.engine.race import DDL, said
 
 WINDOW = "GROUP BY window(ts, '10 seconds')"
@@ -81,10 +82,14 @@ def test_a_join_that_cannot_run_is_refused(eng: headrace.Engine, sql: str, code:
 def test_a_join_of_every_pair_is_warned_of(eng: headrace.Engine, where: str) -> None:
     with pytest.warns(UserWarning, match="every row of s meets every row of s in 'all'"):
         eng.add(f"SELECT a.k FROM s a CROSS JOIN s b {where}", name="all")
+    with pytest.warns(HeadraceWarning) as told:
+        eng.add_many({"all_too": f"SELECT a.k FROM s a CROSS JOIN s b {where}"})
+        eng.add(f"SELECT a.k FROM s a CROSS JOIN s b {where}", name="all_as_well")
+    assert [own.filename for own in told] == [__file__] * 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         eng.add("SELECT a.k FROM s a JOIN s b ON a.k = b.k", name="some")
-    assert [q.name for q in eng.queries()] == ["good", "all", "some"]
+    assert [q.name for q in eng.queries()] == ["good", "all", "all_too", "all_as_well", "some"]
 
 
 def test_one_bad_query_of_many_adds_none(eng: headrace.Engine) -> None:
@@ -117,6 +122,37 @@ def test_an_unknown_query(eng: headrace.Engine) -> None:
         with pytest.raises(CatalogError) as found:
             ask("goood")
         said(found.value, "UNKNOWN_QUERY", "goood", "choices: good")
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda e: e.add("SELECT k FROM s", name=5), ["name must be a text", "5, of type int", "name='near'"]),
+    (lambda e: e.add(None), ["sql must be a text", "None, nothing", "SELECT"]),
+    (lambda e: e.add_many(["SELECT k FROM s"]), ["mapping of names to SQL", "of type list", "eng.add("]),
+    (lambda e: e.add_many("SELECT k FROM s"), ["mapping of names to SQL", "of type str"]),
+    (lambda e: e.add_many({5: "SELECT k FROM s"}), ["whose names are texts", "5, of type int"]),
+    (lambda e: e.add_many({"q": None}), ["that of 'q'", "None, nothing"]),
+    (lambda e: e.drop(5), ["query must be a text", "5, of type int", "eng.queries()"]),
+    (lambda e: e.results(None), ["query must be a text", "None, nothing", "eng.queries()"]),
+    (lambda e: e.watch(["good"]), ["query must be a text", "of type list"]),
+    (lambda e: e.explain(b"good"), ["query must be a text", "of type bytes"]),
+    (lambda e: e.notices("s", after="x"), ["after must be the number of a round", "'x', of type str", "-1"]),
+    (lambda e: e.notices("s", after=True), ["after must be the number of a round", "True"]),
+    (lambda e: e.notices(None), ["stream must be a text", "None"]),
+    (lambda e: e.create_stream(5, "parquet:data", schema=DDL, time="ts"), ["name must be a text"]),
+    (lambda e: e.create_stream("t", "parquet:data", schema=5, time="ts"), ["schema must be a text", "DOUBLE"]),
+    (lambda e: e.create_stream("t", "parquet:data", schema=DDL, time=None), ["time must be a text", "time='ts'"]),
+    (lambda e: e.create_stream("t", "parquet:data", schema=DDL, time="ts", late=10), ["late must be", "10 seconds"]),
+    (lambda e: e.create_table("t", "parquet:data", schema=DDL, key=["k"]), ["key must be a text", "of type list"]),
+    (lambda e: e.create_table("t", "parquet:data", schema=DDL, key="k", deleted=False), ["deleted must be a text"]),
+])
+def test_an_argument_of_another_kind(
+    eng: headrace.Engine, call: Callable[[headrace.Engine], object], words: list[str]
+) -> None:
+    before = eng.catalog.version
+    with pytest.raises(HeadraceError) as found:
+        call(eng)
+    said(found.value, "ARGUMENT", "next:", *words)
+    assert eng.catalog.version == before
 
 
 @pytest.mark.parametrize("since", [-1, True, "3", 1.5, 7 << 32])

@@ -165,6 +165,49 @@ def test_spark_is_asked_for_what_is_not_evaluated_here(spark: SparkSession, tmp_
     assert [dict(a) for a in joined.eng.watch("like")] == joined.eng.results("like").to_pylist()
 
 
+def test_queries_of_very_many_ranges(spark: SparkSession, tmp_path: Path) -> None:
+    """However many ranges a condition has, it is answered, and so are the others."""
+    apart = ("s.n - r.n", "r.n - s.n", "abs(s.n - r.n)", "abs(r.n - s.n)")
+    parts = [f"{d} NOT IN ({', '.join(str(2 * i + 8 * j) for j in range(63))})" for i, d in enumerate(apart)]
+    joins = {
+        "parts": " AND ".join(parts),
+        "each": " AND ".join(f"s.n - r.n <> {2 * i}" for i in range(-150, 150)),
+        "doubles": " AND ".join(f"s.b - r.b <> {i / 10}" for i in range(-150, 150)),
+        "in": f"r.n = s.n AND r.a IN ({', '.join(str(2 * i) for i in range(300))}) AND s.a <> 1",
+        "or": "r.n = s.n AND (" + " OR ".join(f"s.b BETWEEN {i / 10} AND {i / 10 + 0.05}" for i in range(300)) + ")",
+    }
+    filters = {
+        "f_each": " AND ".join(f"a <> {2 * i}" for i in range(300)),
+        "f_in": f"a IN ({', '.join(str(2 * i) for i in range(300))})",
+        "f_or": " OR ".join(f"b BETWEEN {i / 10} AND {i / 10 + 0.05}" for i in range(-150, 150)),
+        "f_both": " AND ".join(f"a <> {2 * i}" for i in range(300)) + " AND n > 0",
+    }
+    queries = {name: f"SELECT r.n AS rn, s.n AS sn, r.a AS a FROM r JOIN s ON {on}" for name, on in joins.items()}
+    queries |= {name: f"SELECT n, a, b FROM r WHERE {where}" for name, where in filters.items()}
+    queries["few"] = QUERIES["whole"]
+    joined = Joined(spark, tmp_path, {"r": False, "s": True})
+    with pytest.warns(UserWarning, match="every row"):
+        joined.eng.add_many(queries)
+    for side in joined.sides:
+        side.write(drawn(random.Random(side.is_table), 40, 0))
+    joined.eng.run()
+    joined.check(queries)
+    assert all(info.state == "live" for info in joined.eng.queries())
+    assert all(joined.eng.results(name).num_rows for name in queries)
+
+
+def test_columns_keep_their_names_and_zeros_their_signs(spark: SparkSession, tmp_path: Path) -> None:
+    joined = Joined(spark, tmp_path, {"r": False, "s": True})
+    joined.eng.add("SELECT r.n AS Change, s.n AS _change, CAST(r.b * 0e0 AS STRING) AS p, "
+                   "CAST(r.b * -0e0 AS STRING) AS m FROM r JOIN s ON r.a = s.a", name="q")  # fmt: skip
+    own = {"k": "x", "a": 1, "b": 2.0, "gone": False, "ts": EPOCH_US}
+    joined.sides[0].write([own | {"n": 7}])
+    joined.sides[1].write([own | {"n": 42}])
+    joined.eng.run()
+    found = {"Change": 7, "_change": 42, "p": "0.0", "m": "-0.0", "__change": 1}
+    assert joined.eng.results("q").to_pylist() == [found] == [dict(answer) for answer in joined.eng.watch("q")]
+
+
 FILTERS = {
     "cheap": "SELECT k, b * 2 AS bb FROM r WHERE b < 1.0 AND k <> 'x'",
     "some": "SELECT n, ts FROM r WHERE a IN (1, 3, 8)",

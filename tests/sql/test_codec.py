@@ -37,7 +37,7 @@ def test_every_part_of_a_query_survives() -> None:
 
 
 def test_odd_numbers_survive() -> None:
-    for value in (1e-310, 1.7976931348623157e308, 0.1, float("inf")):
+    for value in (1e-310, 1.7976931348623157e308, 0.1, float("inf"), 0.0, -0.0):
         assert decode_expr(encode_expr(Literal(value, DOUBLE))) == Literal(value, DOUBLE)
     assert decode_expr(encode_expr(Literal("1.50", Type("decimal", 3, 2)))).type == Type("decimal", 3, 2)
 

@@ -7,25 +7,44 @@ so that `headrace --help` and `headrace list` answer at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from headrace.cli import benching, checking, demo, prompt, queries, running, starting, watching
-from headrace.cli.show import complain, debugging
-from headrace.errors import HeadraceError
+from headrace.cli.show import caution, complain, debugging
+from headrace.errors import HeadraceError, HeadraceWarning
 
 INTERRUPTED = 130
 
 
+@contextmanager
+def cautioning() -> Iterator[None]:
+    """Our warnings are a line each; Python would print the line of our own code that gave them."""
+    with warnings.catch_warnings():
+        before = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if issubclass(category, HeadraceWarning):
+                caution(str(message))
+            else:
+                before(message, category, *place)
+
+        warnings.showwarning = show
+        yield
+
+
 class Commands(TyperGroup):
-    """Formats errors in one place.  HEADRACE_DEBUG=1 lets them through with their traceback."""
+    """Formats errors and warnings in one place.  HEADRACE_DEBUG=1 lets them through with their traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with cautioning():
+                return super().invoke(ctx)
         except HeadraceError as error:
             if debugging():
                 raise

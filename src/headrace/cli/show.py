@@ -29,6 +29,10 @@ def complain(text: str) -> None:
     console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
 
 
+def caution(text: str) -> None:
+    console(stderr=True).print(Text(f"warning: {text}", style="yellow"), soft_wrap=True)
+
+
 def note(text: str) -> None:
     """Something beside the output proper: it goes to stderr, so that pipes stay clean."""
     console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)

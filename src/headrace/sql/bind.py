@@ -62,7 +62,7 @@ class _Binder:
         having, having_binder = self._having(names, items, bound)
         grouped = select.groups is not None or having is not None or bool(aggregates_of(*bound))
         if grouped:
-            self._refuse_groups_of_pairs()
+            self._refuse_groups_of_pairs(bool(aggregates_of(*bound, having)))
             self._refuse_star()
             bound = [_lift(expr, keys, binder) for expr in bound]
             having = None if having is None else _lift(having, keys, having_binder)
@@ -90,11 +90,15 @@ class _Binder:
         ]
         return Call("and", tuple(found), BOOLEAN) if len(found) > 1 else next(iter(found), None)
 
-    def _refuse_groups_of_pairs(self) -> None:
-        if self.select.joined is not None:
-            raise self._error("aggregates over a join are not available", self.select.joined.source_at,
-                              value=self.select.joined.source,
-                              hint="select the joined rows, and aggregate them where they are read")
+    def _refuse_groups_of_pairs(self, has_aggregates: bool) -> None:
+        select = self.select
+        if select.joined is None:
+            return
+        what = "GROUP BY is" if select.groups is not None else "aggregates are" if has_aggregates else "HAVING is"
+        where = "write the condition after WHERE" if what == "HAVING is" else \
+            "in two steps: add the join without it, then group its answers where they are read: eng.results(q)"
+        raise self._error(f"{what} not available over a join", select.joined.source_at, value=select.joined.source,
+                          hint=where)
 
     def _binder(self, names: Names, clause: str, aggregates: bool = False) -> ExpressionBinder:
         return ExpressionBinder(self.sql, names, self.config, clause, aggregates)

@@ -18,7 +18,7 @@ from headrace.sql.bind_names import Names
 from headrace.sql.functions import AGGREGATES, SCALARS, Function, function_names, lookup
 from headrace.sql.syntax import Apply, Constant, Name, Node, Star
 from headrace.sql.tree import Bound, Call, Column, Expr, Literal, walk
-from headrace.sql.types import MismatchError
+from headrace.sql.types import MismatchError, atomic
 from headrace.values import BOOLEAN, DATE, STRING, VOID, Type
 
 _NULL = Literal(None, VOID)
@@ -98,6 +98,9 @@ class ExpressionBinder:
         if node.op == "session_window":
             return self.error("session_window is not available: its windows depend on the rows of one query", node,
                               value=node.op, hint="use window(time, 'range'[, 'slide'])")
+        kind = atomic(node.op)
+        if kind is not None:
+            return self.error("a type is no function here", node, value=node.op, hint=f"write CAST(… AS {kind})")
         return self.error("unknown function, or one that a standing query may not use", node, value=node.op,
                           choices=near(node.op, function_names()))
 
@@ -174,7 +177,7 @@ class ExpressionBinder:
         try:
             return literals.as_time(str(arg.value), kind)
         except ValueError as error:
-            raise MismatchError(str(error), arg=index, value=repr(arg.value)) from None
+            raise MismatchError(str(error), arg=index, value=repr(arg.value), hint=literals.TIMES) from None
 
     # shapes with a form of their own
 

@@ -24,6 +24,7 @@ from headrace.values import (
 DECIMAL_DIGITS_MAX = 38
 BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _SUFFIX = {"L": BIGINT, "S": SMALLINT, "Y": TINYINT}
+TIMES = "from '0001-01-01' to '9999-12-31', with a clock as in '2024-01-01 10:00:00.5', without a time zone"
 _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?)(\.\d{1,6})?)?", re.ASCII)
 
 

@@ -25,6 +25,9 @@ _POWER = {
 }
 _PATTERNS = {"LIKE": "like", "ILIKE": "ilike", "RLIKE": "rlike", "REGEXP": "rlike"}
 
+_ALONE = "one SELECT over one stream or table"
+_AS_JOIN = "write it as a join, FROM r JOIN s ON r.k = s.k: a row comes once for each it meets; NOT IN and " \
+           "NOT EXISTS have no such form"
 _CALLABLE = ("LEFT", "RIGHT", "RLIKE", "REGEXP")  # reserved words that are functions too
 
 
@@ -120,7 +123,7 @@ class ExpressionParser(LiteralParser):
 
     def _choices(self) -> tuple[Node, ...]:
         self.expect("(")
-        self.refuse_subquery()
+        self.refuse_subquery(_AS_JOIN)
         choices = [self.expression()]
         while self.take(","):
             choices.append(self.expression())
@@ -139,10 +142,9 @@ class ExpressionParser(LiteralParser):
             args = (*args, self.constant(Literal(self.string("the escape character"), STRING), mark))
         return self.apply(op, args, token)
 
-    def refuse_subquery(self) -> None:
+    def refuse_subquery(self, hint: str = _ALONE) -> None:
         if self.token.upper in ("SELECT", "WITH", "FROM", "VALUES") and self.peek(1).upper not in (")", ",", "."):
-            raise self.error("subqueries are not available in a standing query", value=self.token.text,
-                             hint="one SELECT over one stream or table")
+            raise self.error("subqueries are not available in a standing query", value=self.token.text, hint=hint)
 
     def _prefix(self, power: int) -> Node:
         """What an expression may begin with.  Nested ones call `expression` from here or one step further:
@@ -219,7 +221,7 @@ class ExpressionParser(LiteralParser):
             raise self.error("a function is called by its bare name", token, value=token.text,
                              hint="leave the backquotes out")
         self.expect("(")
-        self.refuse_subquery()
+        self.refuse_subquery(_AS_JOIN if token.upper == "EXISTS" else _ALONE)
         distinct = self.take("DISTINCT")
         args: list[Node] = []
         while not self.at(")") or args:

@@ -31,8 +31,7 @@ class LiteralParser(Cursor):
         try:
             return self.constant(literals.as_time(mark.text, literals.TYPED[token.upper]), token)
         except ValueError as error:
-            raise self.error(str(error), mark, value=repr(mark.text), hint="time zones are not written in literals") \
-                from None
+            raise self.error(str(error), mark, value=repr(mark.text), hint=literals.TIMES) from None
 
     def interval(self, token: Token) -> Constant:
         """INTERVAL 5 MINUTES, INTERVAL '5' MINUTE, INTERVAL '1 hour 30 minutes'."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 from headrace.config import Config
 from headrace.errors import SQLError
 from headrace.sql.parse_core import RESERVED
@@ -20,6 +22,11 @@ _INSTEAD = {
     "WITH": "write the query as one SELECT over one stream or table",
     "QUALIFY": "use HAVING",
     **dict.fromkeys(("ANTI", "FULL", "LEFT", "NATURAL", "RIGHT", "SEMI"), "write JOIN … ON …: joins are inner joins"),
+}
+_INSTEAD_OF_PAIRS = {
+    "DISTINCT": "add the join without it, and take each answer once where answers are read: eng.results(q)",
+    "LIMIT": "filter with WHERE, and stop where answers are read: eng.watch(q)",
+    "QUALIFY": "add the join without it, and choose where answers are read: eng.results(q)",
 }
 _UNAVAILABLE = frozenset({
     "ANTI", "ASOF", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FETCH", "FOR", "FULL", "INNER", "INTERSECT",
@@ -145,11 +152,15 @@ class SelectParser(ExpressionParser):
         if not self._is_join():
             self._refuse_clause()
             return None
-        has_on = not self.at(",") and not self.at("CROSS")
+        word = "a comma" if self.at(",") else self.token.upper
+        has_on = word not in ("a comma", "CROSS")
         while not self.take("JOIN") and not self.take(","):
             self.next()
         source_at = self.token.at
         source, alias = self._source(), self._source_alias()
+        if not has_on and (self.at("ON") or self.at("USING")):
+            raise self.error(f"{'CROSS JOIN' if word == 'CROSS' else word} takes no {self.token.upper}",
+                             value=self.token.text, hint="write JOIN … ON …, or the condition after WHERE")
         on = self._condition() if has_on else None
         if self._is_join():
             raise self.error("a standing query joins two relations", value=self.token.text,
@@ -191,5 +202,13 @@ class SelectParser(ExpressionParser):
     def _refuse_clause(self) -> None:
         word = self.token.upper
         if word in _UNAVAILABLE or word in _INSTEAD:
+            pairs = _INSTEAD_OF_PAIRS.get(word) if self._has_join() else None
             raise self.error(f"{word} is not available in a standing query", value=self.token.text,
-                             hint=_INSTEAD.get(word, "one SELECT over one stream or table"))
+                             hint=pairs or _INSTEAD.get(word, "one SELECT over one stream or table"))
+
+    def _has_join(self) -> bool:
+        """Whether two relations are written after FROM, wherever we are."""
+        words = [token.upper for token in self.tokens]
+        after = words[words.index("FROM") + 1 :] if "FROM" in words else []
+        source = list(takewhile(lambda word: word not in ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT"), after))
+        return "JOIN" in source or "," in source

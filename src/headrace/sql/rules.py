@@ -44,7 +44,9 @@ def subtract(args: Args) -> Type:
     if left in _MOMENTS and left == right:
         return INTERVAL
     if left.is_time and right.is_time:
-        raise MismatchError(f"{left} - {right} is not available", arg=1, hint="use datediff(end, start) for days")
+        cast = f"CAST one of them to the type of the other: CAST(… AS {left})"
+        raise MismatchError(f"{left} - {right} is not available", arg=1, hint="use datediff(end, start) for days"
+                            if DATE in (left, right) else cast)  # fmt: skip
     return _shifted(args) or types.arithmetic("-", args)
 
 

@@ -39,6 +39,16 @@ class Literal:
     value: Value
     type: Type
 
+    def __eq__(self, other: object) -> bool:
+        """Python takes 0.0 and -0.0 for one value, but what is computed from them differs."""
+        if not isinstance(other, Literal):
+            return NotImplemented
+        a, b = self.value, other.value
+        return self.type == other.type and type(a) is type(b) and a == b and (a != 0 or str(a) == str(b))
+
+    def __hash__(self) -> int:
+        return hash((self.value, self.type))
+
 
 @dataclass(frozen=True, slots=True)
 class Call:

@@ -212,6 +212,12 @@ class Played:
         self._open_side(name)
         self.sides[name].planned, self.sides[name].version = planned, version
 
+    def over_limit(self, name: str, parts: Sequence[Sequence[Row]]) -> dict[int, str]:
+        """Queries that such a round would put out of service, with the reason."""
+        side = self.sides[name]
+        turn = side.turns.take(Local(self._tables(side, parts), self.workers), self._round(side, parts))
+        return side.turns.over_limit(turn)
+
     def round(self, name: str, parts: Sequence[Sequence[Row]]) -> Done | None:
         """Rows in batches, each a part; of a table the keys of a round are different."""
         side = self.sides[name]

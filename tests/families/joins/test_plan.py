@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import PlanError
-from headrace.families.joins.plan import BAND, BOXES_MAX, SELECT, Share, horizon_us, share
+from headrace.families.joins.plan import BAND, BOXES_MAX, SELECT, Share, filter_share, horizon_us, share
 from headrace.sql.bands import LEAST, MOST
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
@@ -74,6 +74,19 @@ def test_boxes_are_all_pairs_of_intervals_but_not_too_many() -> None:
     assert len(own.residue.ranges[1]) == 1
 
 
+def test_ranges_beyond_what_a_query_may_have_are_left_over() -> None:
+    """Each of the four says at most 64 ranges of one difference; of all there are more."""
+    apart = ("s.n - r.n", "r.n - s.n", "abs(s.n - r.n)", "abs(r.n - s.n)")
+    parts = [f"{d} NOT IN ({', '.join(str(200 * i + 2 * j) for j in range(63))})" for i, d in enumerate(apart)]
+    few = shared(" AND ".join(parts[:3]))
+    assert 200 < len(few.boxes) <= BOXES_MAX and not few.residue.differences
+    many = shared(" AND ".join([*parts, "s.n - r.n BETWEEN -1000 AND 2000", "s.b > r.b"]))
+    assert many.joint == few.joint and many.boxes == ((-1000, 2000, -1000, 2000),) and not many.is_cross
+    (own,) = many.residue.differences
+    assert own[0] == (many.joint.meets[0][0], many.joint.meets[1][0]) and len(own[1].intervals) > BOXES_MAX
+    assert len(many.residue.rest) == 1 and shared(" AND ".join(parts)).is_cross
+
+
 @pytest.mark.parametrize(("condition", "is_cross"), [
     ("true", True), ("abs(s.n - r.n) >= 0", True), ("abs(s.b - r.b) > -1", True), ("r.k < s.k", True),
     ("r.n = s.n", False), ("s.n > r.n", False), ("r.a > 1", False), ("r.n = s.n AND s.a < 3", False),
@@ -110,17 +123,38 @@ def test_a_row_is_past_when_nothing_to_come_can_join_it(
 # -- what is refused --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("condition", [
-    "r.n = s.n AND r.a BETWEEN 5 AND 3", "s.b - r.b BETWEEN 2 AND 1", "s.n - r.n > 3 AND s.n - r.n < 2",
-    "abs(s.b - r.b) < 0",
-    "s.n > r.n AND s.n < r.n", "s.b > r.b AND s.b < r.b", "r.n > 9223372036854775807", "r.a = 1 AND r.a = 2",
-    "s.ts > r.ts + INTERVAL '1' HOUR AND s.ts < r.ts",
+TOGETHER = "put the smaller end first (BETWEEN low AND high)"
+
+
+@pytest.mark.parametrize(("condition", "what", "why"), [
+    ("r.n = s.n AND r.a BETWEEN 5 AND 3", "r.a", TOGETHER),
+    ("s.b - r.b BETWEEN 2 AND 1", "(s.b - r.b)", TOGETHER),
+    ("s.n - r.n > 3 AND s.n - r.n < 2", "(s.n - r.n)", TOGETHER),
+    ("s.n > r.n AND s.n < r.n", "(s.n - r.n)", TOGETHER),
+    ("s.b > r.b AND s.b < r.b", "(s.b - r.b)", TOGETHER),
+    ("s.n - r.n < 3 AND s.n > r.n + 5", "(s.n - r.n)", TOGETHER),
+    ("r.a = 1 AND r.a = 2", "r.a", TOGETHER),
+    ("s.ts > r.ts + INTERVAL '1' HOUR AND s.ts < r.ts", "(s.ts - r.ts)", TOGETHER),
+    ("abs(s.b - r.b) < 0", "(s.b - r.b)", "(abs((s.b - r.b)) < 0) is never true"),
+    ("r.n > 9223372036854775807", "r.n", "(r.n > 9223372036854775807L) is never true"),
+    ("s.n - r.n > 9223372036854775807", "(s.n - r.n)", "((s.n - r.n) > 9223372036854775807L) is never true"),
+    ("r.n = s.n AND s.a = 1.5", "s.a", "(s.a = 1.5BD) is never true"),
+    ("r.n = s.n AND r.a + 1 > 5 AND r.a + 1 < 3", "(r.a + 1)", TOGETHER),
 ])  # fmt: skip
-def test_an_empty_range_is_refused(condition: str) -> None:
+def test_an_empty_range_is_refused(condition: str, what: str, why: str) -> None:
     with pytest.raises(PlanError) as found:
         shared(condition)
     assert found.value.code == "EMPTY_RANGE"
-    assert "'q'" in str(found.value) and "BETWEEN low AND high" in str(found.value)
+    assert f"'q': its range of {what} is empty" in str(found.value) and why in found.value.hint
+    assert (TOGETHER in found.value.hint) == (why == TOGETHER)
+
+
+def test_an_empty_range_of_a_filter_or_of_a_relation_with_itself_is_told_by_name() -> None:
+    odd = Relation("r", "parquet:r", parse_schema("`a b` INT, ts TIMESTAMP"), time="ts")
+    with pytest.raises(PlanError, match=r"its range of `a b` is empty"):
+        filter_share(bind("SELECT ts FROM r WHERE `a b` BETWEEN 2 AND 1", {"r": odd}, name="q"), odd)
+    with pytest.raises(PlanError, match=r"its range of \(right\.n - left\.n\) is empty"):
+        share(bind("SELECT x.n FROM r x JOIN r y ON y.n > x.n AND y.n < x.n", {"r": LEFT}, name="q"), LEFT, LEFT)
 
 
 @pytest.mark.parametrize(("condition", "left"), [

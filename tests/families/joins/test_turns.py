@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from headrace.config import Config
 from headrace.families.joins.expand import JoinLog, JoinReader
 from headrace.runtime.ledger import Ledger
 from headrace.values import Relation
@@ -70,6 +71,21 @@ def test_a_side_without_rows_yet_has_no_answers(play: Play) -> None:
     played.replan("r")
     played.round("r", [[row()]])
     assert played.log(asked).read_all().num_rows == 0
+
+
+@pytest.mark.parametrize(("name", "advice"), [("r", "bound the event times"), ("t", "fewer keys")])
+def test_a_limit_is_told_with_what_can_be_done(play: Play, name: str, advice: str) -> None:
+    """A table has no event times to bound."""
+    played = play(stream("r"), stream("s"), table("t", ("k",)))
+    played.config = Config.of(join_rows_max=1)
+    played.open()
+    asked = played.add("q", f"SELECT x.u AS u FROM {name} AS x JOIN s AS y ON y.b - x.b > 1")
+    played.replan(name)
+    (told,) = played.over_limit(name, [[row(), row(k="y")]]).items()
+    assert told[0] == asked.id and "2 rows" in told[1] and "join_rows_max is 1;" in told[1]
+    assert [words in told[1] for words in ("bound the event times", "fewer keys")] == [
+        words == advice for words in ("bound the event times", "fewer keys")
+    ]
 
 
 def test_an_odd_row_is_told_once(play: Play) -> None:

@@ -131,11 +131,16 @@ class _Found:
 
     def conditions(self, rest: Iterable[Expr], empty: Iterable[Expr]) -> Conditions:
         ranges = (tuple(self._ranges[0].items()), tuple(self._ranges[1].items()))
-        crossed = [right for (_, right), band in self._differences.items() if not band.intervals]
+        crossed = [difference(pair) for pair, band in self._differences.items() if not band.intervals]
         return Conditions(
             tuple(self._equalities), tuple(self._differences.items()), ranges, tuple(rest), (*empty, *crossed),
             tuple(self._comparisons),
         )  # fmt: skip
+
+
+def difference(pair: Pair) -> Expr:
+    """As it is told; it is never evaluated."""
+    return Call("-", (pair[1], pair[0]), pair[1].type)
 
 
 def _across(part: Expr) -> Pair | None:

@@ -13,14 +13,16 @@ how long a row may still be joined.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from headrace.errors import PlanError
 from headrace.evaluation.finish import supports
-from headrace.families.joins.conditions import Conditions, Pair, conditions_of
-from headrace.sql.bands import ALL, LEAST, MOST, double_of, is_ordered
+from headrace.families.joins.conditions import Conditions, Pair, conditions_of, difference
+from headrace.sql.bands import ALL, LEAST, MOST, conjuncts, double_of, is_ordered
+from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr
@@ -29,7 +31,7 @@ from headrace.values import Relation
 BAND, SELECT, FILTER = "band", "select", "filter"
 WIDEST = (1 << 62) - 1  # differences of numbers up to this fit into 64 bits
 NOBODY = ""  # the other side of a filter
-BOXES_MAX = 256
+BOXES_MAX = 256  # of a query: they are numbered in 8 bits (`tracking.py`)
 _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
 
 
@@ -71,12 +73,13 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
     """Raises a PlanError for what cannot run."""
     found = conditions_of(query.where)
     if found.empty:
-        raise _empty(query, _name(found.empty[0]))
+        raise _empty(query, found.empty[0])
     pair = _band_pair(found, left, right) if not found.equalities else None
     made = _select(found, (left.name, right.name)) if pair is None else _band(found, pair, (left.name, right.name))
     joint, boxes, residue = made
     if not boxes:
-        raise _empty(query, "the difference")
+        assert pair is not None
+        raise _empty(query, difference(pair))
     return Share(joint, boxes, residue, _bound(found, left, right))
 
 
@@ -87,7 +90,7 @@ def filter_share(query: Query, relation: Relation) -> Share | str:
         return "it is no filter"
     found = conditions_of(query.where)
     if found.empty:
-        raise _empty(query, _name(found.empty[0]))
+        raise _empty(query, found.empty[0])
     if not found.ranges[0]:
         return "it has no range of one attribute"
     (attribute, band), *others = found.ranges[0]
@@ -102,13 +105,22 @@ def filter_share(query: Query, relation: Relation) -> Share | str:
     return Share(joint, boxes, Conditions((), (), (tuple(others), ()), found.rest), None)
 
 
-def _empty(query: Query, what: str) -> PlanError:
-    return PlanError(f"no row can pass {query.name!r}: its range of {what} is empty", value=query.sql,
-                     code="EMPTY_RANGE", hint="put the smaller end first: BETWEEN low AND high")
+def _empty(query: Query, what: Expr) -> PlanError:
+    """Of one part of its condition, or of several together."""
+    assert query.where is not None
+    never = next((part for part in conjuncts(query.where) if conditions_of(part).empty), None)
+    together = f"what it asks of {_sql(query, what)} cannot hold together: put the smaller end first " \
+               "(BETWEEN low AND high), or leave a part out"
+    alone = "" if never is None else f"{_sql(query, never)} is never true: leave it out, or ask for values it can have"
+    return PlanError(f"no row can pass {query.name!r}: its range of {_sql(query, what)} is empty", value=query.sql,
+                     code="EMPTY_RANGE", hint=alone or together)
 
 
-def _name(expr: Expr) -> str:
-    return expr.name if isinstance(expr, Column) else "an expression"
+def _sql(query: Query, expr: Expr) -> str:
+    """For people: by the names of the relations, backquotes only where they are needed."""
+    names = query.relations if len(set(query.relations)) == 2 else ("left", "right")
+    text = emit(expr, sides=[f"{name}." for name in names] if query.joined else ("", ""))
+    return re.sub(r"`([a-z_]\w*)`", r"\1", text, flags=re.IGNORECASE | re.ASCII)
 
 
 # -- bands ------------------------------------------------------------------------------------------
@@ -126,9 +138,12 @@ def _band(found: Conditions, pair: Pair, names: tuple[str, str]) -> tuple[Joint,
     for own, beyond, _ in found.comparisons:
         band = band.intersection(beyond) if own == pair else band
     is_double = pair[0].type.is_fractional
-    ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in band.intervals]
-    boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
     others = tuple(d for d in found.differences if d[0] != pair)
+    intervals = band.intervals
+    if len(intervals) > BOXES_MAX:  # looked up by the one around them all, and told apart on reading
+        others, intervals = ((pair, band), *others), ((intervals[0][0], intervals[-1][1]),)
+    ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in intervals]
+    boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
     rest = (*found.rest, *(part for own, _, part in found.comparisons if own != pair))
     return joint, boxes, Conditions((), others, found.ranges, rest)
 

@@ -3,8 +3,8 @@
 What `evaluation/` does not evaluate, Spark is asked for (`runtime/asking.py`): from the
 first such part of the condition on for all of it, and once for all such columns.
 
-An answer has the columns of the SELECT.  Where a table is joined, `change` says whether an answer comes (+1) or is
-taken back (-1).
+An answer has the columns of the SELECT.  Where a table is joined, a last one, `change`, says whether an answer comes
+(+1) or is taken back (-1).
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def columns_read(query: Query, side: int) -> list[str]:
 
 
 def _change_name(query: Query) -> str:
-    return CHANGE if CHANGE not in {o.name for o in query.outputs} else f"_{CHANGE}"
+    """`change`, or with as many `_` before it as make it a name of its own; Spark does not tell cases apart."""
+    taken = {o.name.lower() for o in query.outputs}
+    return next(name for count in range(len(taken) + 1) if (name := "_" * count + CHANGE) not in taken)
 
 
 def asked_of_spark(query: Query, residue: Conditions) -> list[str]:

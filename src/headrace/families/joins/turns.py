@@ -114,8 +114,10 @@ class Turns:
         limit, size = self._place.config.join_rows_max, self._kept(turn)
         if size <= limit or not self._joints.is_joined(self._name):
             return {}
+        bound = "bound the event times, if both are streams (s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts)"
+        less = "have fewer keys in the table, by deleting some" if self._place.relation.is_table else bound
         reason = f"it needs {size:,} rows of {self._name} kept, the limit join_rows_max is {limit:,}; " \
-                 "bound the event times (s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts), or raise the limit"
+                 f"{less}, or raise the limit"
         return dict.fromkeys(self._joints.unbounded(self._name), reason)
 
     def _kept(self, turn: Turn) -> int:
