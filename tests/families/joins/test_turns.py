@@ -118,11 +118,13 @@ def test_what_is_asked_besides_is_asked_of_any_whole_number(play: Play) -> None:
     played = play(stream("r"), stream("s"))
     above = played.add("above", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n > x.n")
     near = played.add("near", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n - x.n BETWEEN -2 AND 2")
+    far = played.add("far", "SELECT x.u AS u FROM s AS x JOIN r AS y ON x.k = y.k AND abs(y.n - x.n) > 2 AND y.u > 0")
     for name, values in (("r", [2**63 - 1, -(2**63), 5]), ("s", [2**63 - 2])):
         played.replan(name)
         played.round(name, [[row(n=n, u=u) for u, n in enumerate(values)]])
     assert played.log(above).read_all().to_pylist() == [{"u": 1}, {"u": 2}]
     assert played.log(near).read_all().to_pylist() == [{"u": 0}]
+    assert played.log(far).read_all().num_rows == 2
 
 
 @pytest.mark.parametrize(("where", "theirs"), [

@@ -197,5 +197,6 @@ def _negative(band: Band, kind: Type) -> Band:
     """Of the negative numbers; keys of doubles are mirrored at zero, and NaN is its own negative."""
     numbers = band.intersection(Band(((-_INFINITE, _INFINITE),))) if kind.is_fractional else band
     nans = band.intersection(Band(((_INFINITE + 1, MOST),))) if kind.is_fractional else Band(())
-    return Band(tuple((-last, min(-first, MOST)) for first, last in reversed(numbers.intervals))).union(nans)
+    ends = ((LEAST if last == MOST else -last, min(-first, MOST)) for first, last in reversed(numbers.intervals))
+    return Band(tuple(ends)).union(nans)
 
