@@ -41,6 +41,7 @@ def test_a_short_run_has_all_figures(spark: SparkSession) -> None:
     ours, peer = (figures[f"spark_band_{name}events_per_s"].value for name in ("", "peer_"))
     assert figures["spark_band_ratio"].value == pytest.approx(ours / peer)
     assert figures["spark_band_answers_per_s"].value > 0 and told
+    assert figures["spark_change_ms"].value > 0
 
 
 def test_counts_that_differ_are_no_figure() -> None:
@@ -62,7 +63,7 @@ def test_queries_that_are_read_have_answers_but_not_too_many(monkeypatch: pytest
 def test_records_are_those_of_the_round(tmp_path: Path) -> None:
     """An event of each group; a pair by both ends counts once."""
     bands = Bands(np.array([0, 5, 100]), np.array([10, 12, 120]))
-    columns = {"e": [0], "l0": [2], "r0": [1], "l1": [0], "r1": [1]}
+    columns = {"e": [0], "l0": [2], "r0": [1], "l1": [0], "r1": [1]}  # the larger group first
     path = tmp_path / "records.arrow"
     table = pa.table({name: pa.array(own, pa.int32()) for name, own in columns.items()})
     with pa.ipc.new_file(path, table.schema) as writer:

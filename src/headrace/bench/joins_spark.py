@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +40,7 @@ from headrace.config import Config
 from headrace.engine import Engine
 from headrace.families.joins.arrays import Ints
 from headrace.families.joins.band_index import BandIndex, Prefixes
+from headrace.families.joins.band_probes import by_size
 from headrace.families.joins.partition import canonical
 from headrace.runtime.session import make_session
 from headrace.runtime.statistics import RoundStats
@@ -53,11 +54,13 @@ SCHEMA = "a INT, b INT, ts TIMESTAMP"
 START_US = 1_735_741_800 * US_PER_S
 CORES = 2
 LENGTH, SELECTIVITY, JOINING = 600.0, 0.1, 1_000.0
-EVENTS_WANTED, RATIO_WANTED = 100_000, 100
+EVENTS_WANTED, RATIO_WANTED, CHANGE_WANTED_MS = 100_000, 100, 1.0
+CHANGES, CHANGED_EVENTS = 1_000, 1_000
 STAGES = ("trigger", "plan", "spark", "turn", "joins", "write", "commit", "total")
 WARM_ROUNDS = 1
 ANSWERS_MAX = 1_000_000  # of a query whose answers are read
 READ = 3
+POLL_S = 0.05
 
 Tell = Callable[[str], None]
 
@@ -137,15 +140,29 @@ class Race:
     def feed(self, events: Sequence[pa.Table]) -> list[RoundStats]:
         """A round for each table, as a file for each core; the rounds."""
         for table in events:
-            size = -(-table.num_rows // CORES)
-            for start in range(0, table.num_rows, size):
-                write_file(self._folder / "r", self._files, table.slice(start, size))
-                self._files += 1
+            self._write(table)
         self.engine.run()
         rounds = self.engine.statistics("r")[-len(events) :]
         assert sorted(r.rows for r in rounds) == sorted(table.num_rows for table in events)
         assert all(query.state == "live" for query in self.engine.queries())
         return rounds
+
+    def wait(self, events: pa.Table) -> RoundStats:
+        """The newest round, once all that was fed is committed, of an engine that runs."""
+        wanted = self._rows_read() + events.num_rows
+        self._write(events)
+        while self._rows_read() < wanted:
+            sleep(POLL_S)
+        return self.engine.statistics("r")[-1]
+
+    def _rows_read(self) -> int:
+        return sum(r.rows for r in self.engine.statistics("r"))
+
+    def _write(self, table: pa.Table) -> None:
+        size = -(-table.num_rows // CORES)
+        for start in range(0, table.num_rows, size):
+            write_file(self._folder / "r", self._files, table.slice(start, size))
+            self._files += 1
 
     def records(self, round_id: int) -> list[Path]:
         folder = self.engine.home.disk.root / "streams" / "r" / "joins" / f"{round_id:012d}"
@@ -163,7 +180,8 @@ def racing(spark: SparkSession, workload: Workload) -> Iterator[Race]:
 
 def affected_pairs(bands: Bands, records: Sequence[Path]) -> int:
     """How many queries the events of a round affect, by the records of bands in few groups."""
-    index = BandIndex.build(np.arange(bands.lo.size), bands.lo, bands.hi, canonical(bands.lo, bands.hi).group)
+    group = by_size(canonical(bands.lo, bands.hi).group)
+    index = BandIndex.build(np.arange(bands.lo.size), bands.lo, bands.hi, group)
     total = 0
     for path in records:
         table = pa.ipc.open_file(path).read_all()
@@ -201,7 +219,7 @@ def _bands(spark: SparkSession, extent: Extent, tell: Tell) -> list[Figure]:
         tell(f"plain Spark: {extent.peer_events:,} events × {extent.queries:,} queries")
         peer = Peer(spark, bands, s).affected(both)
         figures += beside(per_s, extent, affected_pairs(bands, race.records(0)), peer)
-        return figures + _read(race, bands, s, tell)
+        return [*figures, *_read(race, bands, s, tell), _changed(race, workload, tell)]
 
 
 def _selects(spark: SparkSession, extent: Extent, tell: Tell) -> list[Figure]:
@@ -258,6 +276,25 @@ def _read(race: Race, bands: Bands, s: Ints, tell: Tell) -> list[Figure]:
         Figure("spark_band_first_read_s", took[0], "s", note="results of a query, nothing in memory yet"),
         Figure("spark_band_answers_per_s", rows / sum(took), "answers/s", note=f"results of {len(chosen)} queries"),
     ]
+
+
+def _changed(race: Race, workload: Workload, tell: Tell) -> Figure:
+    """Queries come and go while the engine runs: registered, dropped, and planned for by the next round."""
+    engine, old = race.engine, list(workload.queries)[:CHANGES]
+    engine.start()
+    try:
+        race.wait(workload.draw(CHANGED_EVENTS))
+        began = perf_counter()
+        engine.add_many({f"new_{name}": workload.queries[name] for name in old})
+        engine.drop_many(old)
+        took = perf_counter() - began
+        planned = race.wait(workload.draw(CHANGED_EVENTS)).seconds["plan"]
+    finally:
+        engine.stop()
+    tell(f"{len(old):,} queries registered and as many dropped in {took:.2f} s, planned for in {planned:.2f} s")
+    each_ms = 1_000 * (took + planned) / (2 * len(old))
+    note = f"through SQL, {len(old):,} of each together, beside {len(workload.queries):,}; want < 1: "
+    return Figure("spark_change_ms", each_ms, "ms", note=note + verdict(each_ms < CHANGE_WANTED_MS))
 
 
 def _modest(bands: Bands, s: Ints, events: int) -> list[int]:

@@ -35,7 +35,7 @@ class Bands:
         lo, hi = level.lo[1], level.hi[1]
         lo, hi = (lo, hi) if side == 0 else (-hi, -lo)
         canonical = level.group[side]
-        group = _by_size(hot_first(lo, hi) if level.groups(side) > DENSE_MAX else canonical)
+        group = by_size(hot_first(lo, hi) if level.groups(side) > DENSE_MAX else canonical)
         self.index = BandIndex.build(level.ids, lo, hi, group)
         self._ids, self._sizes = level.ids, np.diff(self.index.groups.at)
         self._ends, self._group = (lo, hi), group
@@ -121,7 +121,7 @@ class Bands:
         return self._scattered[1]
 
 
-def _by_size(group: Ints32) -> Ints32:
+def by_size(group: Ints32) -> Ints32:
     """Numbered again, the largest first."""
     sizes = np.bincount(group)
     rank = np.empty(sizes.size, np.int32)
