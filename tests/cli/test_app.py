@@ -60,7 +60,11 @@ def test_a_warning_is_a_line(headrace: Command, tmp_path: Path, is_script: bool)
 def test_other_warnings_are_left_to_python(
     headrace: Command, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "explain", lambda query: warnings.warn("old", DeprecationWarning, stacklevel=1) or "")
+    def explain(query: str | None) -> str:
+        warnings.warn("old", DeprecationWarning, stacklevel=1)
+        return ""
+
+    monkeypatch.setattr(engine, "explain", explain)
     with pytest.warns(DeprecationWarning, match="old"):
         headrace("explain")
 

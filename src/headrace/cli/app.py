@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -28,11 +28,12 @@ def cautioning() -> Iterator[None]:
     with warnings.catch_warnings():
         before = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        def show(message: Warning | str, category: type[Warning], filename: str, lineno: int,
+                 file: TextIO | None = None, line: str | None = None) -> None:
             if issubclass(category, HeadraceWarning):
                 caution(str(message))
             else:
-                before(message, category, *place)
+                before(message, category, filename, lineno, file, line)
 
         warnings.showwarning = show
         yield

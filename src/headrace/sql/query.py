@@ -16,7 +16,7 @@ class Output:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Query:
     """One SELECT over one relation, or over two that are joined: `where` holds the condition of the join too.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -79,12 +80,29 @@ def test_ranges_beyond_what_a_query_may_have_are_left_over() -> None:
     apart = ("s.n - r.n", "r.n - s.n", "abs(s.n - r.n)", "abs(r.n - s.n)")
     parts = [f"{d} NOT IN ({', '.join(str(200 * i + 2 * j) for j in range(63))})" for i, d in enumerate(apart)]
     few = shared(" AND ".join(parts[:3]))
-    assert 200 < len(few.boxes) <= BOXES_MAX and not few.residue.differences
+    count = len(few.boxes)
+    assert 200 < count <= BOXES_MAX and not few.residue.differences
     many = shared(" AND ".join([*parts, "s.n - r.n BETWEEN -1000 AND 2000", "s.b > r.b"]))
-    assert many.joint == few.joint and many.boxes == ((-1000, 2000, -1000, 2000),) and not many.is_cross
+    assert many.joint == few.joint and set(many.boxes) == {(-1000, 2000, -1000, 2000)} and not many.is_cross
     (own,) = many.residue.differences
-    assert own[0] == (many.joint.meets[0][0], many.joint.meets[1][0]) and len(own[1].intervals) > BOXES_MAX
+    assert own[0] == tuple(side[0] for side in many.joint.meets) and len(own[1].intervals) > BOXES_MAX
     assert len(many.residue.rest) == 1 and shared(" AND ".join(parts)).is_cross
+
+
+def test_a_share_is_kept_as_long_as_its_query() -> None:
+    sql, relations = "SELECT 1 AS x FROM r JOIN s ON s.n - r.n = 31415", {"r": LEFT, "s": RIGHT}
+    query, same = (bind(sql, relations, name="q") for _ in range(2))
+    own = share(query, LEFT, RIGHT)
+    assert share(same, LEFT, RIGHT) is own and share(query, LEFT, TABLE) is not own
+
+    def kept() -> int:
+        gc.collect()
+        return sum(isinstance(found, Share) and found.boxes[0][0] == 31415 for found in gc.get_objects())
+
+    del own
+    assert kept() == 2
+    del query, same
+    assert kept() == 0
 
 
 @pytest.mark.parametrize(("condition", "is_cross"), [

@@ -14,9 +14,11 @@ how long a row may still be joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from headrace.errors import PlanError
 from headrace.evaluation.finish import supports
@@ -28,6 +30,8 @@ from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr
 from headrace.values import Relation
 
+P = ParamSpec("P")
+T = TypeVar("T")
 BAND, SELECT, FILTER = "band", "select", "filter"
 WIDEST = (1 << 62) - 1  # differences of numbers up to this fit into 64 bits
 NOBODY = ""  # the other side of a filter
@@ -68,7 +72,21 @@ class Share:
         )
 
 
-@lru_cache(maxsize=1_000_000)
+def _remembered(plan: Callable[Concatenate[Query, P], T]) -> Callable[Concatenate[Query, P], T]:
+    """As long as the query lives: all are asked for when queries are listed, and one that is dropped leaves nothing."""
+    known: WeakKeyDictionary[Query, dict[tuple[object, ...], T]] = WeakKeyDictionary()
+
+    @wraps(plan)
+    def found(query: Query, /, *relations: P.args, **named: P.kwargs) -> T:
+        own = known.setdefault(query, {})
+        if relations not in own:
+            own[relations] = plan(query, *relations, **named)
+        return own[relations]
+
+    return found
+
+
+@_remembered
 def share(query: Query, left: Relation, right: Relation) -> Share:
     """Raises a PlanError for what cannot run."""
     found = conditions_of(query.where)
@@ -83,7 +101,7 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
     return Share(joint, boxes, residue, _bound(found, left, right))
 
 
-@lru_cache(maxsize=1_000_000)
+@_remembered
 def filter_share(query: Query, relation: Relation) -> Share | str:
     """A query over one stream, each row on its own, with a range of some attribute; or why it is none."""
     if query.grouped or relation.is_table:
