@@ -155,7 +155,9 @@ class JoinLog:
     def _answers(self, ticks: Sequence[int]) -> pa.Table:
         with self._lock:
             self._check_kept(ticks)
-            parts = [_NONE, *(part for side in (0, 1) for part in self._pairs(side, self._rounds(side, ticks)))]
+            parts = [_NONE]
+            for side in (0, 1):
+                parts += self._pairs(side, self._rounds(side, ticks), sum(part.sign.size for part in parts))
         left, right, sign, order = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         at = np.lexsort((right, left, order))
         tables = [self._table(left[chosen], right[chosen], sign[chosen]) for chosen in _pieces(at)]
@@ -180,7 +182,8 @@ class JoinLog:
 
     # -- pairs --------------------------------------------------------------------------------------
 
-    def _pairs(self, side: int, rounds: Sequence[JoinRound]) -> list[_Pairs]:
+    def _pairs(self, side: int, rounds: Sequence[JoinRound], size: int) -> list[_Pairs]:
+        """Of the events of a side, beside so many pairs that were found."""
         events = self._events(side, rounds)
         if not events.row.size:
             return []
@@ -190,7 +193,7 @@ class JoinLog:
             return runs_of(joint.kind, boxes, side, image, some.b, some.a)
 
         image = other.image(joint, 1 - side, events.span)
-        found, size = list[_Pairs](), 0
+        found: list[_Pairs] = []
         for block, runs in blocks(events, image, joined, other.narrowed, self._pairs_max):
             self._check_size(size + pairs_in(runs))
             found.append(self._answered(side, block, runs))
