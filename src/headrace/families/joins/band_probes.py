@@ -16,17 +16,15 @@ from headrace.families.joins import shapes
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.band_index import BandIndex
 from headrace.families.joins.band_scattered import Scattered
-from headrace.families.joins.cost import DENSE_MAX, ONE_BY_ONE, PROBE_S, RECORD_S
+from headrace.families.joins.cost import DENSE_MAX, FEW_GROUPS, ONE_BY_ONE, PROBE_S, RECORD_S, STEP_S
 from headrace.families.joins.hot_points import hot_first
 from headrace.families.joins.image import Image
 from headrace.families.joins.level import Level
 from headrace.families.joins.shapes import Found, Rates
 
 AT_ONCE, EVENTS_LEAST = 1 << 23, 16  # places of events and groups
-FEW_GROUPS = 16  # not worth asking
 ASKED = 4  # events
 SAVED_MIN = 0.1  # of the time, or all groups are hot
-STEP_S = 3.0e-9
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 32, 128, 1_024)  # of the least hot group
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headrace.families.joins.plan import FILTER, SELECT
+from headrace.families.joins.plan import BAND, FILTER, SELECT
 
 JOB_S = 0.15  # a Spark job that starts, and its files
 ROW_S = 4.0e-7  # a row sent to a worker, kept, sorted
 PROBE_S = 1.1e-8  # an event looked up for a group
 RECORD_S = 2.0e-9  # and written
+STEP_S = 3.0e-9  # a scattered range that is walked along with the rows
 SELECT_S = 6.0e-7  # an event of a select-join looked up for a group
 BUILD_S, SELECT_BUILD_S = 1.5e-6, 6.0e-6  # a range of an index that is built, written and loaded
 QUERY_OUTER_S, MERGE_S, DATA_OUTER_S = 1.8e-8, 1.0e-9, 1.6e-10
 ASK_S = 5.0e-8  # a query that has the event's a asked for a row
 STAB_S, PREFIX_S, LIST_S, SCAN_S = 1.5e-7, 4.0e-9, 1.0e-8, 1.2e-9  # a value of filters; a group, a query, a range
 DENSE_MAX = 512  # groups: of so many, filters are found by prefixes of groups
+FEW_GROUPS = 16
 PREFIXES, ONE_BY_ONE = "prefixes of groups", "one by one"
 
 
@@ -28,9 +30,17 @@ def price_s(rows: float, event_s: float) -> float:
     return JOB_S + rows * (ROW_S + event_s)
 
 
-def best_s(kind: str, groups: int, alone_s: Mapping[str, float]) -> float:
+def best_s(kind: str, groups: int, ranges: int, alone_s: Mapping[str, float]) -> float:
     """Seconds an event: by the method that takes least, where a round has told (`alone_s`), else by groups."""
+    if kind == BAND:
+        return min(band_s(groups, ranges).values())
     return min(alone_s.values(), default=groups_s(kind, groups))
+
+
+def band_s(groups: int, ranges: int) -> dict[str, float]:
+    """Seconds an event of a band join by method; few groups are not worth asking (`band_probes.py`)."""
+    found = {"groups": groups_s(BAND, groups)}
+    return found if groups <= FEW_GROUPS else {**found, ONE_BY_ONE: ranges * STEP_S}
 
 
 def select_s(groups: int, hot: int, scattered: float, having: float) -> dict[str, float]:

@@ -12,8 +12,8 @@ from headrace.families.joins.cost import (
     ONE_BY_ONE,
     PREFIXES,
     band_rivals_s,
+    band_s,
     filter_s,
-    groups_s,
     select_s,
 )
 from headrace.families.joins.expecting import stabbed
@@ -146,8 +146,9 @@ def estimate_of(joint: Joint, side: int, level: Level, kept: Mapping[str, int], 
     found = Grouped.of(level, grouping(joint, side))
     if joint.kind == BAND:
         rows = kept.get(joint.relations[1 - side], 0)
-        seconds = {"groups": groups_s(BAND, found.groups), **band_rivals_s(found.ranges, rows)}
-        return Estimate("groups", seconds, f"by default rates, {_many(rows, 'row')} to join")
+        own = band_s(found.groups, found.ranges)
+        seconds = {**own, **band_rivals_s(found.ranges, rows)}
+        return Estimate(_least(own), seconds, f"by default rates, {_many(rows, 'row')} to join")
     if seen is not None and seen.alone_s and seen.ranges == len(level):
         return Estimate(_least(seen.alone_s), seen.alone_s, "by rates fitted here, for events of the newest round")
     ranged = joint.ranged[side]

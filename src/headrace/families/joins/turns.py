@@ -153,7 +153,7 @@ class Turns:
             tally = tallies.get((look.joint, look.side), {})
             looked = [own for r in turn.reports for own in r.looked if own.look == look.number]
             own = joints[look_name(look.joint, look.side)] = _joint_load(looked, int(tally.get("ranges", 0)))
-            event_s += best_s(look.joint.kind, int(tally.get("groups", 0)), own.alone_s)
+            event_s += best_s(look.joint.kind, int(tally.get("groups", 0)), int(tally.get("ranges", 0)), own.alone_s)
         return Load(priced={"joins": price_s(round.census.rows, event_s)}, joints=joints, kept_rows=self._kept(turn),
                     standing=summed(tallies.values()))  # fmt: skip
 
