@@ -45,11 +45,11 @@ from headrace.families.joins.select_methods import METHODS, Met, Methods
 Tell = Callable[[str], None]
 SEED = 4
 GROUPS = 5_000
-EVENTS_MIN, EVENTS, SAMPLE = 1_024, 8_192, 8_192
-BATCH_S = 0.1  # events are as many as the fastest method answers in about this time
+EVENTS_MIN, EVENTS, SAMPLE = 1_024, 32_768, 8_192  # a batch of a worker has up to 200,000
+BATCH_S = 0.4  # events are as many as the fastest method answers in about this time
 BUDGET_S = 0.1  # a slow method gets fewer
 LIKE, GROUPS_LIKE, FAR = 16, 256, 20  # events that OPT tells apart from others; times slower that it does not look at
-REPEATS, TURNS, OPT_REPEATS = 5, 25, 2
+REPEATS, TURNS, OPT_REPEATS = 5, 11, 2
 TO_BEST_WANTED, TO_OPT_WANTED = 1.0, 1.5
 
 

@@ -143,22 +143,25 @@ class Selects:
 
     def _pieces(self, router: Router | None, rows: Rows, event: Ints, events: Events) -> Iterator[Found]:
         """Of so many events at a time as will have no more records than a piece may, as those before tell."""
+        ways = None if router is None else router.ask(self._methods, rows, events)
         start, size = 0, FIRST_PIECE
         while start < event.size:
             chosen = np.arange(start, min(start + size, event.size))
             records = 0
-            for part in self._piece(router, rows, event[chosen], events.take(chosen)):
+            for part in self._piece(router, ways, rows, event[chosen], events.take(chosen)):
                 records += part.table.num_rows
                 yield part
             start += chosen.size
             size = min(PIECE_GROWTH * size, max(PIECE_LEAST, RECORDS_AT_ONCE * chosen.size // max(1, records)))
 
-    def _piece(self, router: Router | None, rows: Rows, event: Ints, events: Events) -> Iterator[Found]:
+    def _piece(
+        self, router: Router | None, ways: tuple[int, ...] | None, rows: Rows, event: Ints, events: Events
+    ) -> Iterator[Found]:  # fmt: skip
         if router is None:
             met = self._methods.meet(rows, events, counts=False)
             yield from _found(event, "groups", self._methods.run("groups", rows.c, met))
             return
-        for method, places, found in router.run(self._methods, rows, events):
+        for method, places, found in router.run(self._methods, rows, events, ways):
             yield from _found(event[places], method, found)
 
     def _fit(self, rows: Rows, events: Events) -> Router | None:

@@ -133,10 +133,13 @@ class Router:
         """The number of the method for each event."""
         return self._among(self.ways(met), met)
 
-    def run(self, methods: Methods, rows: Rows, events: Events) -> list[tuple[str, Ints, Found]]:
+    def run(
+        self, methods: Methods, rows: Rows, events: Events, ways: tuple[int, ...] | None = None
+    ) -> list[tuple[str, Ints, Found]]:
         """Each event by its method: that, the places of events, and who they affect.  If one method is for all,
-        nothing is looked up that it does not need."""
-        every, ways = np.arange(events.b.size), self.ask(methods, rows, events)
+        nothing is looked up that it does not need.  `ways`, if it was asked which are worth it, of more events than
+        these."""
+        every, ways = np.arange(events.b.size), ways or self.ask(methods, rows, events)
         if len(ways) == 1:
             method = METHODS[ways[0]]
             return [(method, every, methods.run(method, rows.c, methods.meet(rows, events, counts=method != "groups")))]
