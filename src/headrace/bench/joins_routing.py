@@ -46,7 +46,7 @@ Tell = Callable[[str], None]
 SEED = 4
 GROUPS = 5_000
 EVENTS_MIN, EVENTS, SAMPLE = 1_024, 32_768, 8_192  # a batch of a worker has up to 200,000
-BATCH_S = 0.4  # events are as many as the fastest method answers in about this time
+BATCH_S, QUICK_BATCH_S = 0.4, 0.05  # events are as many as the fastest method answers in about this time
 BUDGET_S = 0.1  # a slow method gets fewer
 LIKE, GROUPS_LIKE, FAR = 16, 256, 20  # events that OPT tells apart from others; times slower that it does not look at
 REPEATS, TURNS, OPT_REPEATS = 5, 11, 2
@@ -58,10 +58,11 @@ class Extent:
     sizes: tuple[int, ...]
     joining: tuple[float, ...]  # rows that have the b of an event, as shares of the most frequent one's
     having: tuple[float, ...]  # the a of events: queries have it the more, the nearer it is to the middle
+    batch_s: float = BATCH_S
 
 
 EXTENTS = {
-    True: Extent((20_000,), (0.05,), (1_500.0,)),
+    True: Extent((20_000,), (0.05,), (1_500.0,), QUICK_BATCH_S),
     False: Extent((100_000, 300_000, 500_000), (0.005, 0.1, 0.9), (500.0, 2_000.0, 5_000.0)),
 }
 
@@ -75,6 +76,7 @@ class Case:
     router: Router
     rows: Rows
     events: Events
+    batch_s: float = BATCH_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ def cases(extent: Extent) -> Iterator[Case]:
                 near |= {f"joining_{share:g}": (None, b_with(share)) for share in extent.joining}
                 near |= {f"having_{a:g}": (a, None) for a in extent.having}
             for name, (a, b) in near.items():
-                yield Case(f"{kind}_{name}", methods, router, rows, draw_joined_events(rng, EVENTS, a, b))
+                events = draw_joined_events(rng, EVENTS, a, b)
+                yield Case(f"{kind}_{name}", methods, router, rows, events, extent.batch_s)
 
 
 def b_with(share: float) -> float:
@@ -132,7 +135,7 @@ def outcome(case: Case) -> Outcome:
     fixed = {method: alone(case, method) for method in methods.shape.ways}
     by_speed = sorted(fixed, key=lambda method: fixed[method])
     best = by_speed[0]
-    case = replace(case, events=part(case.events, max(EVENTS_MIN, int(BATCH_S / fixed[best]))))
+    case = replace(case, events=part(case.events, max(EVENTS_MIN, int(case.batch_s / fixed[best]))))
     met = methods.meet(case.rows, case.events)
     known = optimal(case, met, by_speed)
     one = partial(run_alone, case, best, case.events)

@@ -75,7 +75,7 @@ class Extent:
     peer_events: int
 
 
-EXTENTS = {True: Extent(5_000, 200_000, 2, 10_000), False: Extent(100_000, 500_000, 5, 4_000)}
+EXTENTS = {True: Extent(5_000, 100_000, 2, 5_000), False: Extent(100_000, 500_000, 5, 4_000)}
 
 
 @dataclass(frozen=True, slots=True)
