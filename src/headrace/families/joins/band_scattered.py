@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.band_kernels import first_at_least, next_at_least
+from headrace.families.joins.select_kernels import reach
 
 ROOM = 1 << 21  # queries that are listed at a time
 MORE, MANY = 3, 10  # times as many: then it can be told what comes next; then looking for places is faster
@@ -128,7 +129,7 @@ def rows_look(own: Scattered, rows: Numbers, b: float, row: int, end: int, q: in
     lo, hi, most, steps = own.lo, own.hi, own.most, 0
     for k in range(row, end):
         d = rows[k] - b
-        past = next_past(lo, q, stop, d)
+        past = reach(lo, q, stop, d, True)
         i = past - 1
         while i >= q and most[i] >= d:
             out[to] = i
@@ -137,23 +138,6 @@ def rows_look(own: Scattered, rows: Numbers, b: float, row: int, end: int, q: in
         steps += LOOK_STEPS + past - 1 - i
         q = past
     return to, steps
-
-
-@numba.njit(cache=True, nogil=True, inline="always")
-def next_past(lo: Numbers, low: int, stop: int, d: float) -> int:
-    """The first place from `low` on of a left end above d: steps that double, then halve."""
-    step = 1
-    while low + step <= stop and lo[low + step - 1] <= d:
-        low += step
-        step *= 2
-    high = min(low + step - 1, stop)
-    while low < high:
-        middle = (low + high) // 2
-        if lo[middle] <= d:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @numba.njit(cache=True, nogil=True)
