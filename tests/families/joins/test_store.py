@@ -45,13 +45,13 @@ class Files:
         self.rows[file] = rows
         return file
 
-    def there(self, files: list[RowFile], keep_all: bool = False) -> dict[Place, int | None]:
+    def there(self, files: list[RowFile]) -> dict[Place, int | None]:
         found: dict[Place, int | None] = {}
         for file in files:
             for i, (b, kind, sign, _) in enumerate(self.rows[file]):
                 if sign == COMES and kind == OK:
                     found[file.round_id, file.part, i] = b
-        for file in files if not keep_all else []:
+        for file in files:
             for *_, was in self.rows[file]:
                 if was is not None:
                     found.pop(was, None)
@@ -80,12 +80,11 @@ def test_images_are_those_made_anew(tmp_path: Path, ratio: int) -> None:
                     there = made.there(files)
                     new = [made.write(round_id, 0, there)]
                     new += [made.write(round_id, 1, {})] if chance.random() < 0.5 else []
-                    for keep_all in (False, True):
-                        for known in (files, [*files, *new], files):
-                            found = placed(own, own.image("r", known, JOINT, 0, keep_all))
-                            expected = made.there(known, keep_all)
-                            big = (None, 2**63 - 1)  # null, or too large
-                            assert found == {place: b for place, b in expected.items() if b not in big}
+                    for known in (files, [*files, *new], files):
+                        found = placed(own, own.image("r", known, JOINT, 0))
+                        expected = made.there(known)
+                        big = (None, 2**63 - 1)  # null, or too large
+                        assert found == {place: b for place, b in expected.items() if b not in big}
                 files += new
 
 

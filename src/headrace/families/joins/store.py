@@ -108,13 +108,10 @@ class Store:
 
     # -- images -------------------------------------------------------------------------------------
 
-    def image(
-        self, relation: str, files: Sequence[RowFile], joint: Joint, side: int, keep_all: bool = False
-    ) -> Image:
-        """The rows that are there with these files, as rows of one side of a joint, in order of what they meet by;
-        with `keep_all` also those that have gone."""
-        key = image_key(relation, joint, side, keep_all)
-        return self._image(key, relation, files, lambda file: attributes(joint, side, self.table(file)), keep_all)
+    def image(self, relation: str, files: Sequence[RowFile], joint: Joint, side: int) -> Image:
+        """The rows that are there with these files, as rows of one side of a joint, in order of what they meet by."""
+        key = image_key(relation, joint, side)
+        return self._image(key, relation, files, lambda file: attributes(joint, side, self.table(file)))
 
     def keys(self, relation: str, columns: tuple[str, ...], files: Sequence[RowFile]) -> Image:
         """The rows of a table that are there, by key."""
@@ -126,9 +123,7 @@ class Store:
 
         return self._image(keys_key(relation, columns), relation, files, by_key)
 
-    def _image(
-        self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile, keep_all: bool = False
-    ) -> Image:
+    def _image(self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile) -> Image:
         kept, wanted = self._images.get(key, _Kept(frozenset(), Image())), frozenset(files)
         if any(file.goes for file in kept.files - wanted):  # of a round that failed: what went with it is there again
             kept = _Kept(frozenset(), Image())
@@ -138,7 +133,7 @@ class Store:
         new = [file for file in files if file not in kept.files]
         if new:
             image = self._with(kept.image, relation, new, of_file)
-            kept = _Kept(wanted, image if keep_all else self._without(image, relation, new, of_file))
+            kept = _Kept(wanted, self._without(image, relation, new, of_file))
         self._images[key] = kept
         return kept.image
 
@@ -202,9 +197,9 @@ class Store:
         self._places = {place: number for place, number in self._places.items() if number in self._files}
 
 
-def image_key(relation: str, joint: Joint, side: int, keep_all: bool = False) -> Hashable:
+def image_key(relation: str, joint: Joint, side: int) -> Hashable:
     """By which an image of rows is kept."""
-    return relation, joint.kind, joint.meets[side], joint.ranged[side], keep_all
+    return relation, joint.kind, joint.meets[side], joint.ranged[side]
 
 
 def keys_key(relation: str, columns: tuple[str, ...]) -> Hashable:
