@@ -1,53 +1,71 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check bench figures java lock clean
+.PHONY: help install demo test test-all chaos check bench figures java lock audit clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV   := $(VENV)/.installed-dev
 NAME  ?= windows
 ARGS  ?=
+SECONDS ?= 3600
+SEED  ?=
+DRAW  := $(if $(SEED),HEADRACE_SEED=$(SEED))
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-install: $(STAMP) ## make .venv with everything, pinned by requirements.lock
+install: $(STAMP) ## make .venv with what running needs, pinned by requirements.lock
 
 $(STAMP): requirements.lock pyproject.toml scripts/install
-	@scripts/install $(VENV)
+	@scripts/install $(VENV) requirements.lock
 	@touch $@
+
+$(DEV): requirements-dev.lock pyproject.toml scripts/install
+	@scripts/install $(VENV) requirements-dev.lock
+	@touch $@ $(STAMP)
 
 demo: $(STAMP) ## a market stream and 1,000 standing queries, live (ARGS="--seconds 20")
 	@scripts/java check
 	@$(BIN)/headrace demo $(ARGS)
 
-test: $(STAMP) ## the tests
+test: $(DEV) ## the tests (SEED=123 ARGS="tests/engine/test_oracle.py -k closed_window" repeats one)
 	@scripts/java check
-	@$(BIN)/python -m pytest -q -m "not slow and not nightly" $(ARGS)
+	@$(DRAW) $(BIN)/python -m pytest -q -m "not slow and not nightly" $(ARGS)
 
-test-all: $(STAMP) ## the tests, the slow and nightly ones too
+test-all: $(DEV) ## the tests, the slow and nightly ones too
 	@scripts/java check
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(DRAW) $(BIN)/python -m pytest -q $(ARGS)
 
-check: $(STAMP) ## ruff, mypy, import rules
+chaos: $(DEV) ## kills, full disks, damaged files and a wrong clock for an hour (SECONDS=600 SEED=7)
+	@scripts/java check
+	@$(BIN)/python -m tests.chaos.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+check: $(DEV) ## ruff, mypy, import rules
 	@$(BIN)/ruff check src tests
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 
-bench: $(STAMP) ## a benchmark (NAME=windows ARGS="--quick")
+bench: $(DEV) ## a benchmark (NAME=windows ARGS="--quick")
 	@scripts/java check
 	@$(BIN)/headrace bench $(NAME) $(ARGS)
 
-figures: $(STAMP) ## the README's table of figures, out of the results in docs/figures, and the pictures of docs
+figures: $(DEV) ## the README's table of figures, out of the results in docs/figures, and the pictures of docs
 	@$(BIN)/python -m headrace.bench.figures
 	@$(BIN)/python -m headrace.bench.joins_picture docs/stabbing.svg
 
 java: ## install Debian's headless Java runtime
 	@scripts/java install
 
-lock: $(STAMP) ## pin the newest versions that pyproject.toml allows
-	@$(BIN)/pip-compile --quiet --upgrade --extra dev --strip-extras --no-header --no-annotate \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+COMPILE = $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host
+
+lock: $(DEV) ## pin the newest versions that pyproject.toml allows, with their hashes: for users, and for developers
+	@$(COMPILE) --output-file requirements.lock pyproject.toml
+	@$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+
+audit: $(DEV) ## look the pinned versions up among known vulnerabilities
+	@scripts/audit $(BIN) requirements.lock requirements-dev.lock
 
 clean: ## remove .venv and what tools leave behind
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info

@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.jvm import SETTINGS, SMALL_JVM
+from tests.seeds import (  # noqa: F401 - a fixture and hooks, which pytest finds here
+    pytest_report_header,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+    pytest_sessionstart,
+    seed,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No database of old failures and no draws fixed by the text of a test: `tests/seeds.py` alone says what is drawn.
+settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None,
+                          derandomize=False, print_blob=True)
 settings.load_profile("default")
 
 MEMORY = Path("/dev/shm")
@@ -31,23 +42,7 @@ def use_memory() -> None:
 
 
 use_memory()
-# No JVM here lives long enough for what the second compiler and a concurrent collector cost; children inherit this.
-# With one compiler the JVM would reserve 48 MB for its code, and end when these are full.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m")
-
-SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.ui.enabled": "false",
-}
-
+os.environ.setdefault("SPARK_SUBMIT_OPTS", SMALL_JVM)
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,12 @@ class Stream:
         return f"parquet:{folder}?maxFilesPerTrigger=1"
 
     def counted(self) -> pa.Table:
-        """The rows that are not late, by the rule: older than the newest of earlier rounds − late."""
+        """The rows that are not late."""
+        kept = self.counted_rounds()
+        return pa.concat_tables(kept) if kept else self.schema.empty_table()
+
+    def counted_rounds(self) -> list[pa.Table]:
+        """The rows of each round that are not late, by the rule: older than the newest of earlier rounds − late."""
         newest: int | None = None
         kept = []
         for rows in self.files:
@@ -53,7 +59,7 @@ class Stream:
             keep = [t is not None and (limit is None or t >= limit) for t in times]
             kept.append(rows.filter(pa.array(keep, pa.bool_())))
             newest = max([t for t in times if t is not None] + ([] if newest is None else [newest]), default=None)
-        return pa.concat_tables(kept) if kept else self.schema.empty_table()
+        return kept
 
     def closed_us(self) -> int | None:
         """Windows that end at or before this must have been answered."""
@@ -61,9 +67,21 @@ class Stream:
         return max(times) - self.late_us if times else None
 
 
+@contextmanager
+def unpruned(spark: SparkSession) -> Iterator[None]:
+    """Spark skips rows of Parquet files by statistics that leave NaN out and tell -0.0 from 0.0: here it does not."""
+    name = "spark.sql.parquet.filterPushdown"
+    before = spark.conf.get(name)
+    spark.conf.set(name, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before or "true")
+
+
 def spark_answer(spark: SparkSession, sql: str, name: str, rows: pa.Table, ddl: str) -> pa.Table:
     """Spark's own batch answer for the same SQL over the same rows."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, unpruned(spark):
         pq.write_table(rows, Path(folder) / "rows.parquet")
         spark.read.schema(ddl).parquet(folder).createOrReplaceTempView(name)
         return spark.sql(sql).toArrow()

@@ -14,12 +14,13 @@ import numpy as np
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.costing import load_of
-from headrace.explaining import JOINS, PLAIN, WINDOWS, family_of
+from headrace.explaining import family_of
 from headrace.families.windows.attribution import Users, split
 from headrace.families.windows.cost import FINISH, measured_stages
 from headrace.families.windows.explain import seating_of
 from headrace.families.windows.plan import Seating, plan_cuts
 from headrace.families.windows.workload import Floats, Flow, Quantities, Workload, quantities_of
+from headrace.planning import JOINS, PLAIN, WINDOWS
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.ledger import Ledger, Manifest
 from headrace.values import Relation
@@ -62,7 +63,7 @@ def stream_cost(relation: Relation, catalog: Catalog, ledger: Ledger, answers: A
     counts = answers.counts([m.round_id for m in manifests])
     stages = _summed([measured_stages(m.stats["seconds"]) for m in manifests])
     shared = [r for r in ran if r.id in seating.shares]
-    others = [(r, family_of(r, catalog.relation(r.query.source))[0]) for r in ran if r.id not in seating.shares]
+    others = [(r, family_of(r, catalog)) for r in ran if r.id not in seating.shares]
     joins = [r for r, family in others if family == JOINS]
     plain = [r for r, family in others if family == PLAIN]
     seconds = _bills(seating, [r.id for r in joins], [r.id for r in plain], manifests, stages, counts)
@@ -87,6 +88,8 @@ def _alike(ledger: Ledger) -> list[Manifest]:
         if manifest.catalog_version != found[0].catalog_version:
             break
         found.insert(0, manifest)
+    for manifest in found:
+        ledger.stats(manifest)
     return found
 
 

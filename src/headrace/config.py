@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headrace.errors import HeadraceError, near
+
+
+def utc_us(text: str, setting: str) -> int:
+    """A time as µs since 1970; without a zone it is UTC."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise HeadraceError(f"setting {setting} must be a time from year 1 to 9999", value=text, code="CONFIG",
+                            hint="e.g. 2020-01-01 or 2020-01-01 12:00:00") from None
+    return (time.replace(tzinfo=time.tzinfo or UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +29,20 @@ class Config:
     sql_depth_max: int = 200
     sql_in_list_max: int = 10_000
     sql_pattern_length_max: int = 1_000
+    sql_pattern_steps_max: int = 100_000_000  # of RLIKE, at worst, on a text of 1,000 characters
     # the catalog
     queries_max: int = 1_000_000
     name_length_max: int = 200
+    catalog_compact_bytes: int = 4 << 20  # a larger log is written anew when most of it speaks of what is gone
     # rounds
     cut_rows_max: int = 2_000_000
     one_task_bytes_max: int = 16 << 20
     dead_letter_rows_max: int = 10_000
     manifests_kept: int = 100_000
     quarantine_probes_max: int = 500
+    time_min: str = "0001-01-01"
+    time_max: str = "9999-12-31 23:59:59.999999"
+    ahead_ms_max: int = 86_400_000
     trigger_ms: int = 0
     # windows
     panes_max: int = 100_000
@@ -37,15 +53,24 @@ class Config:
     distinct_values_max: int = 100_000
     sketch_values_max: int = 1_000_000
     sketch_bytes_max: int = 1 << 30
+    sketch_registers_max: int = 1 << 16
+    sketch_accuracy_max: int = 1_000_000
     # joins
     join_rows_max: int = 10_000_000
     join_pairs_max: int = 50_000_000
     # plain Spark beside the shared queries
     plain_rows_max: int = 50_000_000
+    # when Spark dies: how often in a row it is started again, the first pause, and tries of work a worker died under
+    restart: int = 0
+    restart_pause_ms: int = 1_000
+    restart_pause_ms_max: int = 60_000
+    worker_tries: int = 3
     # Spark
     shuffle_partitions: int = 2
     driver_memory: str = "4g"
     master: str = "local[*]"
+    # secrets of sources, beside the environment
+    secrets_file: str = ""
 
     @staticmethod
     def of(**settings: Any) -> Config:
@@ -58,7 +83,10 @@ class Config:
                 raise HeadraceError(f"setting {name} must be {want.__name__}", value=repr(value), code="CONFIG")
             if isinstance(value, int) and value < 0:
                 raise HeadraceError(f"setting {name} must not be negative", value=value, code="CONFIG")
-        return replace(Config(), **settings)
+        made = replace(Config(), **settings)
+        if utc_us(made.time_min, "time_min") > utc_us(made.time_max, "time_max"):
+            raise HeadraceError("time_min is after time_max", value=f"{made.time_min} > {made.time_max}", code="CONFIG")
+        return made
 
     @staticmethod
     def from_environment() -> Config:

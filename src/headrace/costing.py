@@ -31,7 +31,7 @@ def recent_stats(ledger: Ledger, rounds: int = ROUNDS_LEARNT + 1) -> list[Stats]
     """Statistics of the newest committed rounds, oldest first."""
     newest = ledger.newest
     earlier = ledger.rounds[-rounds:-1] if newest is not None else []
-    return [*(ledger.read(r).stats for r in earlier), *([] if newest is None else [newest.stats])]
+    return [ledger.stats(m) for m in (*map(ledger.read, earlier), *([] if newest is None else [newest]))]
 
 
 def load_of(stats: Stats) -> Load:
@@ -41,7 +41,7 @@ def load_of(stats: Stats) -> Load:
         return Load()
     known = {name: value for name, value in kept.items() if name in Load.__slots__}
     joints = {name: JointLoad(**own) for name, own in known.get("joints", {}).items()}
-    return Load(**{**known, "keys": tuple(known["keys"]), "joints": joints})
+    return Load(**{**known, "keys": tuple(known.get("keys", ())), "joints": joints})
 
 
 def workload(seating: Seating, united: bool) -> Workload:

@@ -18,6 +18,12 @@ from typing import IO
 from headrace.errors import HomeError
 
 Bytes = bytes | bytearray | memoryview
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+
+def private(path: str, flags: int) -> int:
+    """An opener: what is made by it only its owner reads."""
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 class Disk:
@@ -31,15 +37,15 @@ class Disk:
 
     def mkdir(self, path: str) -> None:
         with self._guard("make folder", path):
-            (self.root / path).mkdir(exist_ok=True)
+            (self.root / path).mkdir(PRIVATE_FOLDER, exist_ok=True)
 
     def write(self, path: str, data: Bytes) -> None:
         """The whole content of a file, from its start; not yet durable."""
-        with self._guard("write", path), open(self.root / path, "wb") as file:
+        with self._guard("write", path), open(self.root / path, "wb", opener=private) as file:
             file.write(data)
 
     def append(self, path: str, data: Bytes) -> None:
-        with self._guard("append", path), open(self.root / path, "ab") as file:
+        with self._guard("append", path), open(self.root / path, "ab", opener=private) as file:
             file.write(data)
 
     def truncate(self, path: str, size: int) -> None:
@@ -83,7 +89,7 @@ class Disk:
     def open_lock(self, path: str) -> IO[bytes]:
         """A file to be locked, made if it is missing; what it holds need not last."""
         with self._guard("open", path):
-            return open(self.root / path, "a+b")
+            return open(self.root / path, "a+b", opener=private)
 
     def make_folder(self, path: str) -> None:
         """A folder and its missing parents, durable."""
@@ -122,6 +128,7 @@ class Disk:
             found = sorted(n for n in names if not n.startswith((".", "_")))
             files.extend((inside / n).as_posix() for n in found)
             for name in found:
+                os.chmod(self.root / inside / name, PRIVATE_FILE)
                 self.sync((inside / name).as_posix())
             self.sync(inside.as_posix())
         return sorted(files)

@@ -12,10 +12,9 @@ processes may ask while one runs the home.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -25,19 +24,21 @@ import pyarrow as pa
 from headrace.arguments import check_optional, check_queries, check_round, check_texts
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
-from headrace.errors import CatalogError, HeadraceError, HeadraceWarning, PlanError
+from headrace.errors import CatalogError, HeadraceWarning
 from headrace.families.joins.plan import filter_share, share
 from headrace.families.plain.plan import Way, way_of
+from headrace.quoting import quote_name
 from headrace.reading import Answer, Log, QueryInfo, empty_answer, watch_answers
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.home import Home
-from headrace.runtime.ledger import Ledger, check_catalog
+from headrace.runtime.ledger import Ledger, check_catalog, check_folder
+from headrace.runtime.sparkuse import SparkUse
 from headrace.runtime.statistics import RoundStats
 from headrace.sql.bind import bind
 from headrace.sql.duration import parse_duration_us
-from headrace.sql.emit import quote_name
 from headrace.sql.query import Query
 from headrace.sql.schema import deleted_column, parse_schema
+from headrace.supervision import POLL_S, Pipelines
 from headrace.values import TIMESTAMP, Field, Relation
 
 if TYPE_CHECKING:
@@ -47,10 +48,7 @@ if TYPE_CHECKING:
     from headrace.families.joins.expand import JoinLog, JoinReader
     from headrace.families.joins.filtering import FilterLog
     from headrace.families.joins.notices import Notice
-    from headrace.families.joins.state import Joints
-    from headrace.runtime.rounds import Pipeline
-
-POLL_S = 0.2
+    from headrace.planning import Plans
 
 
 class Engine:
@@ -60,17 +58,12 @@ class Engine:
         self.config = config or Config.from_environment()
         self.home = Home(Path(home))
         self.catalog = Catalog(self.home.disk, self.config)
-        self._given = spark
-        self._spark: SparkSession | None = None
+        self._spark = SparkUse(spark, self.config, self._packages, self.home.root)
         self._frames: dict[str, DataFrame] = {}
-        self._busy: tuple[int, list[Relation]] = (-1, [])
-        self._pipelines: dict[str, Pipeline] = {}
+        self._pipelines = Pipelines(self.home, self.catalog, self.config, self._spark, self._frames, self._ledger)
         self._logs: dict[str, tuple[Ledger, AnswerLog]] = {}
-        self._supervisor: threading.Thread | None = None
-        self._joints: Joints | None = None
         self._reader: JoinReader | None = None
-        self._stopping = threading.Event()
-        self._failure: HeadraceError | None = None
+        self._is_checked = False
 
     # -- declare ----------------------------------------------------------------------------------
 
@@ -113,7 +106,7 @@ class Engine:
         """Register a standing query; it takes effect at the next round.  Its name, which is its handle."""
         check_texts(sql=sql)
         check_optional(name=name)
-        self.catalog.refresh()
+        self._refresh()
         name = name if name is not None else self.catalog.free_name()
         self.catalog.add([self._bind(sql, name)])
         return name
@@ -121,13 +114,14 @@ class Engine:
     def add_many(self, queries: Mapping[str, str]) -> list[str]:
         """Register queries (name → SQL), all or none, with one durable write."""
         check_queries(queries)
-        self.catalog.refresh()
+        self._refresh()
         self.catalog.add(list(map(self._bind, queries.values(), queries)))
         return list(queries)
 
     def drop(self, query: str) -> None:
         """Take a query out, from the next round on."""
         check_texts(query=query)
+        self._refresh()
         self.catalog.drop([query])
 
     def drop_many(self, queries: Iterable[str]) -> None:
@@ -135,6 +129,7 @@ class Engine:
         names = list(queries) if not isinstance(queries, str) else [queries]
         for name in names:
             check_texts(query=name)
+        self._refresh()
         self.catalog.drop(names)
 
     # -- run ----------------------------------------------------------------------------------------
@@ -142,79 +137,31 @@ class Engine:
     @property
     def spark(self) -> SparkSession:
         """The SparkSession in use."""
-        if self._spark is None:
-            from headrace.runtime.session import KAFKA, borrow_session, make_session
-
-            kafka = any(r.source.startswith("kafka:") for r in self.catalog.relations.values())
-            given = self._given
-            self._spark = make_session(self.config, [KAFKA] if kafka else []) if given is None else borrow_session(
-                given, self.config)
-        return self._spark
+        return self._spark.session
 
     def run(self) -> None:
         """Read what is there, answer it, return.  Every window that the newest row closes has then been answered."""
-        if self._supervisor is not None:
-            raise HeadraceError("the engine is running already", hint="eng.stop() first", code="RUNNING")
-        self.home.hold()
-        try:
-            self._check_catalog()
-            errors: list[HeadraceError] = []
-            started: list[Pipeline] = []
-            for relation in self._busy_relations():
-                try:
-                    started.append(self._begin(relation, drain=True))
-                except HeadraceError as error:  # the other streams are read all the same
-                    errors.append(error)
-            errors += [failed for pipeline in started if (failed := _join(pipeline)) is not None]
-            if errors:
-                raise errors[0]
-        finally:
-            self._end()
+        self._pipelines.drain()
 
     def start(self) -> None:
         """Keep going in the background until `stop`."""
-        if self._supervisor is not None:
-            raise HeadraceError("the engine is running already", hint="eng.stop() first", code="RUNNING")
-        self.home.hold()
-        self._stopping.clear()
-        self._failure = None
-        try:
-            self._check_catalog()
-            for relation in self._busy_relations():
-                self._begin(relation, drain=False)
-        except BaseException:
-            self._end()
-            raise
-        self._supervisor = threading.Thread(target=self._supervise, name="headrace-supervisor", daemon=True)
-        self._supervisor.start()
+        self._pipelines.start()
 
     def stop(self) -> None:
         """Stop after the round under way; raises what made a stream fail meanwhile, if anything did."""
-        try:
-            if self._supervisor is not None:
-                self._stopping.set()
-                self._supervisor.join()
-            self._end()
-            if self._supervisor is not None:  # the last round may have failed after the supervisor looked
-                self._failure = self._failure or next((p.error for p in self._pipelines.values() if p.error), None)
-        finally:
-            self._supervisor = None  # only now: who watches has seen the last round
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        self._pipelines.stop()
 
     @property
     def is_running(self) -> bool:
-        return self._supervisor is not None and self._failure is None
+        """False also when a stream has failed, or Spark has died and was not started again: `stop` says why."""
+        return self._pipelines.is_running
 
     def close(self) -> None:
         """Stop, and let Spark go if it is ours."""
         try:
             self.stop()
         finally:
-            if self._spark is not None and self._given is None:
-                self._spark.stop()
-            self._spark = None
+            self._spark.close()
 
     def __enter__(self) -> Engine:
         return self
@@ -260,6 +207,7 @@ class Engine:
 
         check_texts(stream=stream)
         check_round(after)
+        self._refresh()
         relation = self.catalog.relation(stream)
         return Notices(self.home.disk.root, self._ledger(relation.name)).after(after)
 
@@ -269,39 +217,40 @@ class Engine:
         from headrace.explaining import explain_all, explain_one
 
         check_optional(query=query)
-        self.catalog.refresh()
+        self._refresh()
         rounds = {name: recent_stats(ledger) for name, (ledger, _) in self._all_logs().items()}
         if query is not None:
-            return explain_one(self.catalog.query(query), self.catalog, rounds)
-        return explain_all(self.catalog, rounds)
+            return explain_one(self.catalog.query(query), self.catalog, rounds, self._plans)
+        return explain_all(self.catalog, rounds, self._plans)
 
     def queries(self) -> list[QueryInfo]:
         """Every live query: where it runs, how, and how many answers it has given (None: they are made on reading)."""
-        from headrace.explaining import JOINS, family_of
+        from headrace.explaining import infos
 
-        self.catalog.refresh()
+        self._refresh()
         counts = {name: log.counts() for name, (_, log) in self._all_logs().items()}
-        infos = []
-        for r in self.catalog.queries.values():
-            family, reason = family_of(r, self.catalog.relation(r.query.source))
-            state = "quarantined" if r.quarantine else "live"
-            answers = None if family == JOINS else counts.get(r.query.source, {}).get(r.id, 0)
-            over = ", ".join(r.query.relations)
-            infos.append(QueryInfo(r.name, over, family, state, r.quarantine or reason, r.query.sql, answers))
-        return infos
+        return infos(self.catalog, self._plans, counts)
 
     def costs(self) -> list[StreamCost]:
         """What a round of each stream takes, split among its queries; from committed rounds, without Spark."""
         from headrace.bills import stream_cost
 
-        self.catalog.refresh()
+        self._refresh()
         logs = self._all_logs()
         found = (stream_cost(r, self.catalog, *logs[name]) for name, r in self.catalog.relations.items())
         return [cost for cost in found if cost is not None]
 
     def statistics(self, stream: str | None = None) -> list[RoundStats]:
         """Recent rounds of this engine, oldest first."""
-        return [s for name, p in list(self._pipelines.items()) if stream in (None, name) for s in list(p.recent)]
+        at_work = list(self._pipelines.by_name.items())
+        return [s for name, p in at_work if stream in (None, name) for s in list(p.recent)]
+
+    @cached_property
+    def _plans(self) -> Plans:
+        """What EXPLAIN and `queries` know of the plan."""
+        from headrace.planning import Plans
+
+        return Plans(self.catalog)
 
     # -- inside -----------------------------------------------------------------------------------------
 
@@ -312,13 +261,10 @@ class Engine:
             self._check_join(query)
         elif not query.grouped:
             filter_share(query, self.catalog.relation(query.source))
-        panes = query.window.range_us // query.window.grain_us if query.window is not None else 0
-        if panes > self.config.panes_max:
-            raise PlanError(
-                f"the window of {name!r} spans too many panes", value=f"{panes:,} panes of {query.window}",
-                choices=(f"panes_max = {self.config.panes_max:,}",),
-                hint="a shorter range, or a slide and offset that divide it more coarsely", code="PANES",
-            )
+        if query.window is not None:
+            from headrace.families.windows.sketches.weighing import check_window
+
+            check_window(query, self.config)
         return query
 
     def _check_join(self, query: Query) -> None:
@@ -333,6 +279,7 @@ class Engine:
         from headrace.runtime.sources import check_relation, parse_source
 
         check_relation(relation, parse_source(relation.source))
+        self._refresh()
         self.catalog.create(relation)
         if not isinstance(source, str):
             self._frames[relation.name] = source  # type: ignore[assignment]
@@ -349,79 +296,23 @@ class Engine:
             schema = ", ".join(f"{quote_name(f.name)} {f.dataType.simpleString()}" for f in source.schema.fields)
         return parse_schema(schema)
 
-    def _check_catalog(self) -> None:
-        """Every stream the home has rounds of was answered with this catalog, also those it no longer names."""
-        self.catalog.refresh()
-        for folder in self.home.stream_folders():
-            check_catalog(Ledger(self.home.disk, folder), self.catalog)
+    def _packages(self) -> list[str]:
+        from headrace.runtime.session import KAFKA
 
-    def _busy_relations(self) -> list[Relation]:
-        """Relations with a query to answer."""
-        version = self.catalog.version
-        if version != self._busy[0]:
-            names = {n for r in self.catalog.queries.values() if r.quarantine is None for n in r.query.relations}
-            self._busy = version, [own for name, own in self.catalog.relations.items() if name in names]
-        return self._busy[1]
-
-    def _begin(self, relation: Relation, drain: bool) -> Pipeline:
-        from headrace.explaining import families, family_of
-        from headrace.families.joins.state import Joints
-        from headrace.runtime.rounds import Pipeline
-
-        def assign(registered: Registered) -> str:
-            return family_of(registered, relation)[0]
-
-        pipeline = self._pipelines.get(relation.name)
-        if pipeline is None:
-            self._joints = self._joints or Joints(self.home.disk, self.config, self.catalog.relation, self._ledger,
-                                                  self._rests)  # fmt: skip
-            pipeline = Pipeline(self.home, relation, self.catalog, families(self._joints), self.config, assign)
-            self._pipelines[relation.name] = pipeline
-        pipeline.open()
-        pipeline.start(self.spark, self._frames.get(relation.name), drain)
-        return pipeline
-
-    def _rests(self, relation: str) -> bool:
-        """Whether joins or filters of a relation are in quarantine."""
-        from headrace.explaining import JOINS, family_of
-
-        asked = [r for r in self.catalog.quarantined if relation in r.query.relations]
-        return any(family_of(r, self.catalog.relation(relation))[0] == JOINS for r in asked)
-
-    def _supervise(self) -> None:
-        """Start pipelines for streams that get their first query; notice those that fail."""
-        while not self._stopping.wait(POLL_S):
-            try:
-                self.catalog.refresh()
-            except HeadraceError as error:
-                self._failure = self._failure or error
-            for relation in self._busy_relations():
-                try:
-                    self._look_after(relation)
-                except HeadraceError as error:  # the other streams go on
-                    self._failure = self._failure or error
-            self._failure = self._failure or next(
-                (e for p in list(self._pipelines.values()) if (e := p.failure()) is not None), None
-            )
-
-    def _look_after(self, relation: Relation) -> None:
-        from headrace.runtime.sources import check_there
-
-        pipeline = self._pipelines.get(relation.name)
-        if pipeline is None or (not pipeline.is_running and pipeline.failure() is None):
-            self._begin(relation, drain=False)
-        else:
-            check_there(relation)  # Spark takes a folder that has vanished for an empty one
-
-    def _end(self) -> None:
-        for pipeline in self._pipelines.values():
-            pipeline.stop()
-        self.home.release()
+        return [KAFKA] if any(r.source.startswith("kafka:") for r in self.catalog.relations.values()) else []
 
     def _registered(self, query: str) -> Registered:
         check_texts(query=query)
-        self.catalog.refresh()
+        self._refresh()
         return self.catalog.query(query)
+
+    def _refresh(self) -> None:
+        """Take in what others have changed; at first see that the catalog is the one the home was answered with."""
+        self.catalog.refresh()
+        if not self._is_checked:
+            for folder in self.home.stream_folders():
+                check_folder(self.home.disk, folder, self.catalog)
+            self._is_checked = True
 
     def _replaces(self, registered: Registered) -> bool:
         return way_of(registered.query, self.catalog.relation(registered.query.source)) is Way.CURRENT
@@ -432,6 +323,7 @@ class Engine:
             self._logs[stream] = (ledger, AnswerLog(self.home.disk, ledger))
         ledger, log = self._logs[stream]
         ledger.refresh()
+        check_catalog(ledger, self.catalog)
         return log
 
     def _ledger(self, stream: str) -> Ledger:
@@ -439,9 +331,10 @@ class Engine:
 
     def _is_kept(self, registered: Registered) -> bool:
         """Whether its answers are made when they are read, from rows that are kept."""
-        from headrace.explaining import JOINS, family_of
+        from headrace.explaining import family_of
+        from headrace.planning import JOINS
 
-        return family_of(registered, self.catalog.relation(registered.query.source))[0] == JOINS
+        return family_of(registered, self.catalog) == JOINS
 
     def _join_log(self, registered: Registered) -> JoinLog | FilterLog:
         from headrace.families.joins.expand import JoinReader
@@ -458,11 +351,3 @@ class Engine:
         for name in self.catalog.relations:
             self._answers(name)
         return self._logs
-
-
-def _join(pipeline: Pipeline) -> HeadraceError | None:
-    try:
-        pipeline.join()
-    except HeadraceError as error:
-        return error
-    return None

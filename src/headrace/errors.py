@@ -6,10 +6,44 @@ Errors carry data and are formatted here only.  `code` is stable: programs may m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 MEASURED_MAX = 1_000  # names each of which is compared with an unknown one
+
+
+_HIDDEN_MIN = 4  # shorter ones are parts of too many words
+_hidden: set[str] = set()
+_USER = re.compile(r"(://)[^/\s@:'\"]+:[^/\s@'\"]+@")
+# Texts may be a user's, of any length: counts are bounded, so that no text takes the square of its length.
+_OPTION = re.compile(
+    r"""(?i)((?:passw|secret|token|credential|jaas)[\w.-]{0,64}\s{0,8}=\s{0,8})(?!secret:\w)"""
+    r"""("[^"]*"|'[^']*'|[^\s&;,"')]+)"""
+)
+_LOGIN = re.compile(r"jaas|LoginModule|passw\w{0,64}\s{0,8}=\s{0,8}[\"']", re.I)
+
+
+def hide(*values: str) -> None:
+    """No message prints these from now on."""
+    _hidden.update(value for value in values if len(value) >= _HIDDEN_MIN)
+
+
+def redact(text: str) -> str:
+    """The text without secrets: those that are known, users and passwords in addresses, and values of options that may
+    be one where the text quotes a source or what Java says of its login."""
+    for value in sorted(_hidden, key=len, reverse=True) if _hidden else ():
+        text = text.replace(value, "***")
+    if "@" in text:
+        text = _USER.sub(r"\1***@", text)
+    if "=" in text and (_LOGIN.search(text) or any(map(_is_source, text.split()))):
+        text = _OPTION.sub(r"\1***", text)
+    return text
+
+
+def _is_source(word: str) -> bool:
+    """`kind:place?option=value`."""
+    return "=" in word.partition(":")[2].partition("?")[2]
 
 
 class HeadraceError(Exception):
@@ -26,10 +60,10 @@ class HeadraceError(Exception):
         hint: str = "",
         code: str | None = None,
     ) -> None:
-        self.what = what
-        self.value = value
-        self.choices = tuple(choices)
-        self.hint = hint
+        self.what = redact(what)
+        self.value = redact(value) if isinstance(value, str) else value
+        self.choices = tuple(map(redact, choices))
+        self.hint = redact(hint)
         if code is not None:
             self.code = code
         super().__init__(self.render())
@@ -37,7 +71,7 @@ class HeadraceError(Exception):
     def render(self) -> str:
         lines = [f"[{self.code}] {self.what}"]
         if self.value is not None:
-            lines.append(f"  got:     {_shorten(str(self.value))}")
+            lines.append(f"  got:     {_shorten(redact(str(self.value)))}")
         if self.choices:
             lines.append(f"  choices: {', '.join(self.choices)}")
         if self.hint:

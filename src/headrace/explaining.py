@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from headrace.catalog.catalog import Catalog, Registered
-from headrace.costing import Stats, estimate_line, forecast_of, load_of, workload
-from headrace.families.joins.explain import Joints, event_s, explain_join_query, explain_joins, joints_of
+from headrace.costing import Stats, estimate_line, forecast_of, load_of
+from headrace.families.joins.explain import event_s, explain_join_query, explain_joins
 from headrace.families.joins.plan import Share as JoinShare
-from headrace.families.joins.plan import filter_share
-from headrace.families.joins.plan import share as join_share
 from headrace.families.joins.residue import asked_of_spark
 from headrace.families.plain.plan import explain_plain, how
-from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of, span
-from headrace.families.windows.plan import Refusal, Seating, share
+from headrace.families.windows.explain import explain_window_query, explain_windows, span
+from headrace.planning import JOINS, PLAIN, WINDOWS, Plans, run_of
+from headrace.reading import QueryInfo
 from headrace.runtime.statistics import Load
 from headrace.values import Relation
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from headrace.families.joins.state import Joints as Standing
     from headrace.runtime.family import Family
 
-WINDOWS, JOINS, PLAIN = "windows", "joins", "plain"
 Histories = Mapping[str, Sequence[Stats]]
 """By stream: what its newest committed rounds measured, oldest first."""
 _AGAIN = "to try again, drop it, mend it and add it"
@@ -37,97 +35,90 @@ def families(joints: Standing) -> tuple[Family, ...]:
     return (WindowsFamily(), JoinsFamily(joints), PlainFamily())
 
 
-def family_of(registered: Registered, relation: Relation) -> tuple[str, str]:
-    """The family that runs the query, and why no other shares it ('' when it is shared)."""
-    query = registered.query
-    if query.joined is not None:
-        return JOINS, ""
-    if not query.grouped and not relation.is_table:
-        filtered = filter_share(query, relation)
-        return (PLAIN, filtered) if isinstance(filtered, str) else (JOINS, "")
-    asked = share(query, relation)
-    return (PLAIN, asked.reason) if isinstance(asked, Refusal) else (WINDOWS, "")
+def family_of(registered: Registered, catalog: Catalog) -> str:
+    """The family that runs the query."""
+    return JOINS if registered.query.joined is not None else run_of(registered.query, catalog).family
 
 
-def explain_one(registered: Registered, catalog: Catalog, rounds: Histories) -> str:
-    query = registered.query
+def infos(catalog: Catalog, plans: Plans, counts: Mapping[str, Mapping[int, int]]) -> list[QueryInfo]:
+    """Every query; `counts`: answers by stream and query."""
+    found = []
+    with plans.lock:
+        for r in catalog.queries.values():
+            run, state = plans.run_of(r), "quarantined" if r.quarantine else "live"
+            answers = None if run.family == JOINS else counts.get(r.query.source, {}).get(r.id, 0)
+            over, why = ", ".join(r.query.relations), r.quarantine or run.reason
+            found.append(QueryInfo(r.name, over, run.family, state, why, r.query.sql, answers))
+    return found
+
+
+def explain_one(registered: Registered, catalog: Catalog, rounds: Histories, plans: Plans | None = None) -> str:
+    query, plans = registered.query, plans or Plans(catalog)
     relation = catalog.relation(query.source)
-    history = rounds.get(relation.name, ())
-    family, reason = family_of(registered, relation)
-    over = [catalog.relation(name) for name in query.relations]
     lines = [f"query {query.name}", f"  sql:      {' '.join(query.sql.split())}"]
-    lines += [f"  over:     {_relation(r)}" for r in over]
+    lines += [f"  over:     {_relation(catalog.relation(name))}" for name in query.relations]
     if registered.quarantine:
         lines.append(f"  state:    quarantined: {registered.quarantine}")
         lines.append(f"  next:     {_AGAIN}")
+    with plans.lock:
+        plans.refresh()
+        with plans.including(registered):
+            lines += _how_it_runs(registered, relation, plans, rounds)
+        lines += _estimated(relation, plans, rounds)
+    return "\n".join([*lines, *_measured(rounds.get(relation.name, ()))])
+
+
+def _how_it_runs(registered: Registered, relation: Relation, plans: Plans, rounds: Histories) -> list[str]:
+    query, run, history = registered.query, plans.run_of(registered), rounds.get(relation.name, ())
     runs = "ran:" if registered.quarantine else "runs:"
-    if family == WINDOWS:
-        lines.append(f"  {runs:<9} shared windows")
-        seating = seating_of(_of(_live(catalog, relation, registered)), relation)
-        lines += explain_window_query(registered.id, seating, _is_united(history))
-    elif family == JOINS:
-        lines.append(f"  {runs:<9} standing {'filters' if query.joined is None else 'joins'}")
-        joints = joints_of(_shares(_live(catalog, relation, registered), catalog))
-        ((_, own),) = _shares([registered], catalog)
-        lines += explain_join_query(
-            relation.name, own, joints, _kept(rounds), _load(history), asked_of_spark(query, own.residue)
-        )
-    else:
-        lines.append(f"  {runs:<9} plain Spark, because {reason}")
-        lines.append(f"  how:      {how(query, relation)}")
-        lines.append("  cost:     a Spark job of its own each round, over rows that are read once for all queries")
-        lines.append("  unshared: the same, and the source read once more")
-    live = _live(catalog, relation)
-    joints = joints_of(_shares(live, catalog))
-    return "\n".join([*lines, *_estimated(live, relation, joints, rounds), *_measured(history)])
+    if run.family == WINDOWS:
+        windows = plans.windows(relation)
+        cuts, _ = windows.made(_is_united(history))
+        return [f"  {runs:<9} shared windows", *explain_window_query(registered.id, windows.seating, cuts)]
+    if isinstance(run.asked, JoinShare):
+        foreign = asked_of_spark(query, run.asked.residue)
+        return [
+            f"  {runs:<9} standing {'filters' if query.joined is None else 'joins'}",
+            *explain_join_query(relation.name, run.asked, plans.joints, _kept(rounds), _load(history), foreign),
+        ]
+    return [
+        f"  {runs:<9} plain Spark, because {run.reason}",
+        f"  how:      {how(query, relation)}",
+        "  cost:     a Spark job of its own each round, over rows that are read once for all queries",
+        "  unshared: the same, and the source read once more",
+    ]
 
 
-def explain_all(catalog: Catalog, rounds: Histories) -> str:
+def explain_all(catalog: Catalog, rounds: Histories, plans: Plans | None = None) -> str:
+    plans = plans or Plans(catalog)
     total = len(catalog.queries)
     relations = _many(len(catalog.relations), "stream or table", "streams and tables")
     lines = [f"catalog version {catalog.version}: {relations}, {_many(total, 'query', 'queries')}"]
-    joints = joints_of(_shares([r for r in catalog.queries.values() if r.quarantine is None], catalog))
-    for relation in catalog.relations.values():
-        lines += ["", *_explain_relation(relation, catalog, joints, rounds)]
+    with plans.lock:
+        plans.refresh()
+        for relation in catalog.relations.values():
+            lines += ["", *_explain_relation(relation, catalog, plans, rounds)]
     return "\n".join(lines)
 
 
-def _explain_relation(relation: Relation, catalog: Catalog, joints: Joints, rounds: Histories) -> list[str]:
-    live, history = _live(catalog, relation), rounds.get(relation.name, ())
-    runs = [(r, *family_of(r, relation)) for r in live]
-    shared = [r for r, family, _ in runs if family == WINDOWS]
-    plain = [(r.query, reason) for r, family, reason in runs if family == PLAIN]
-    lines = [_relation(relation)]
-    lines += [f"  {line}" for line in explain_windows(seating_of(_of(shared), relation), _is_united(history))]
-    joins = explain_joins(relation.name, joints, _kept(rounds), _load(history))
+def _explain_relation(relation: Relation, catalog: Catalog, plans: Plans, rounds: Histories) -> list[str]:
+    history = rounds.get(relation.name, ())
+    over = [r for r in catalog.queries.values() if relation.name in r.query.relations]
+    runs = [(r, plans.run_of(r)) for r in over if r.quarantine is None]
+    windows, lines = plans.windows(relation), [_relation(relation)]
+    cuts, _ = windows.made(_is_united(history))
+    lines += [f"  {line}" for line in explain_windows(windows.seating, cuts)]
+    joins = explain_joins(relation.name, plans.joints, _kept(rounds), _load(history))
     lines += [f"  {line}" for line in joins]
+    plain = [(r.query, run.reason) for r, run in runs if run.family == PLAIN]
     lines += [f"  {line}" for line in explain_plain(plain, relation)]
-    out = [r for r in catalog.queries.values() if relation.name in r.query.relations and r.quarantine]
+    out = [r for r in over if r.quarantine]
     if out:
         lines.append(f"  quarantined: {_many(len(out), 'query', 'queries')}; {_AGAIN}")
         lines += [f"    {r.name}: {r.quarantine}" for r in out]
-    if not live:
+    if not runs:
         lines.append("  no live query: it is not read")
-    return [*lines, *_estimated(live, relation, joints, rounds), *_measured(history)]
-
-
-def _live(catalog: Catalog, relation: Relation, also: Registered | None = None) -> list[Registered]:
-    rows = [r for r in catalog.queries.values() if relation.name in r.query.relations and r.quarantine is None]
-    return [*rows, also] if also is not None and also.quarantine else rows
-
-
-def _of(registered: Sequence[Registered]) -> list[tuple[int, Any]]:
-    return [(r.id, r.query) for r in registered]
-
-
-def _shares(live: Iterable[Registered], catalog: Catalog) -> Iterator[tuple[int, JoinShare]]:
-    """The joins and filters among these queries."""
-    for r in live:
-        relation = catalog.relation(r.query.source)
-        if r.query.joined is not None:
-            yield r.id, join_share(r.query, relation, catalog.relation(r.query.joined))
-        elif not r.query.grouped and isinstance(own := filter_share(r.query, relation), JoinShare):
-            yield r.id, own
+    return [*lines, *_estimated(relation, plans, rounds), *_measured(history)]
 
 
 def _kept(rounds: Histories) -> dict[str, int]:
@@ -152,19 +143,16 @@ def _relation(relation: Relation) -> str:
     return f"stream {relation.name} (event time {relation.time}, late {span(relation.late_us)})"
 
 
-def _estimated(
-    live: Sequence[Registered], relation: Relation, joints: Joints, rounds: Histories
-) -> list[str]:
+def _estimated(relation: Relation, plans: Plans, rounds: Histories) -> list[str]:
     """What the next round will take, with the queries there are now."""
-    if not live:
+    if not plans.live[relation.name]:
         return []
-    seating: Seating = seating_of(_of(live), relation)
+    windows, joints, history = plans.windows(relation), plans.joints, rounds.get(relation.name, ())
     joins = sum(asked.queries for joint, asked in joints.items() if relation.name in joint.relations)
-    plain = len(live) - len(seating.shares) - joins
-    history = rounds.get(relation.name, ())
+    plain = plans.live[relation.name] - len(windows.seating.shares) - joins
     looked_s = event_s(relation.name, joints, _kept(rounds), _load(history))
-    made = forecast_of(workload(seating, _is_united(history)), plain, looked_s, relation, history)
-    return [estimate_line(made, len(history))]
+    _, work = windows.made(_is_united(history))
+    return [estimate_line(forecast_of(work, plain, looked_s, relation, history), len(history))]
 
 
 def _measured(history: Sequence[Stats]) -> list[str]:

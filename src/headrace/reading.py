@@ -12,6 +12,7 @@ import pyarrow as pa
 from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
 from headrace.evaluation.arrow import ARROW_TIME, arrow_type
+from headrace.evaluation.python_rows import python_rows
 from headrace.runtime.answers import column_names
 from headrace.sql.query import Query
 
@@ -30,7 +31,8 @@ class Log(Protocol):
 
 
 class Answer(dict[str, object]):
-    """One answer, as a dict of its columns; `seq` is where to resume after it."""
+    """One answer, as a dict of its columns; `seq` is where to resume after it.  Times and dates beyond Python's years
+    1 to 9999 are ISO 8601 texts."""
 
     __slots__ = ("seq",)
 
@@ -88,7 +90,7 @@ def _follow(
         for round_id in answers.rounds(after):
             skip = done_row + 1 if round_id == done_round else 0
             table = answers.read(registered.id, registered.query, round_id)
-            for position, row in enumerate(table.slice(skip).to_pylist() if table is not None else (), skip):
+            for position, row in enumerate(python_rows(table.slice(skip)) if table is not None else (), skip):
                 yield Answer(row, (round_id << _SEQ_BITS) | position)
             after = round_id
         if last_look:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from headrace.quoting import quote_name
+
 US_PER_MS = 1_000
 US_PER_S = 1_000_000
+ALWAYS_US = -(1 << 62)  # before every row, 146,000 years before 1970; sums with ranges and grains stay within 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Relation:
         return bool(self.key)
 
     def ddl(self) -> str:
-        return ", ".join(f"`{f.name.replace('`', '``')}` {str(f.type).upper()}" for f in self.fields)
+        return ", ".join(f"{quote_name(f.name)} {str(f.type).upper()}" for f in self.fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ def fill(disk: Disk, *names: str) -> CatalogLog:
 
 
 def read(disk: Disk) -> list[str]:
-    return [r["name"] for r in CatalogLog(disk).read()]
+    return [r["name"] for _, r in CatalogLog(disk).read()]
 
 
 def test_records_in_order_each_once(disk: Disk) -> None:
@@ -38,10 +38,10 @@ def test_records_in_order_each_once(disk: Disk) -> None:
 
 def test_two_readers_and_writers(disk: Disk) -> None:
     one, two = fill(disk, "a"), CatalogLog(disk)
-    assert [r["name"] for r in two.read()] == ["a"]
+    assert [r["name"] for _, r in two.read()] == ["a"]
     with two.exclusive():
         two.append({"name": "b"})
-    assert [r["name"] for r in one.read()] == ["b"] and one.version == 2
+    assert [r["name"] for _, r in one.read()] == ["b"] and one.version == 2
 
 
 def test_every_torn_tail_is_forgiven_and_overwritten(disk: Disk) -> None:

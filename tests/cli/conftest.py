@@ -17,8 +17,9 @@ from tests.cli.fakes import FakeEngine
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made = FakeEngine()
 
-    def fake(home: Path) -> FakeEngine:
+    def fake(home: Path, restart: int | None = None) -> FakeEngine:
         home.mkdir(parents=True, exist_ok=True)
+        made.restart = restart
         return made
 
     monkeypatch.setattr(opening, "open_engine", fake)
@@ -29,7 +30,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Run the command, as typed."""
     monkeypatch.chdir(tmp_path)
-    for name in ("HEADRACE_HOME", "HEADRACE_DEBUG"):
+    for name in ("HEADRACE_HOME", "HEADRACE_DEBUG", "HEADRACE_RESTART"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "race").mkdir()
 

@@ -47,6 +47,7 @@ class FakeEngine:
     spark: Any = field(default_factory=MagicMock)
     started: bool = False
     interrupt_run: bool = False
+    restart: int | None = None
     failure: Exception | None = None
 
     def create_stream(self, name: str, source: str, *, schema: str, time: str, late: str = "0 seconds") -> None:

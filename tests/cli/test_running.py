@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from typer.testing import Result
 
+from headrace.cli.running import RESTARTS
 from headrace.errors import RoundError
 from tests.cli.fakes import FakeEngine, FakeInfo
 
@@ -59,3 +61,15 @@ def test_a_missing_script(headrace: Command, engine: FakeEngine) -> None:
     result = headrace("run", "nowhere.sql")
     assert result.exit_code == 1
     assert "cannot read the script" in result.stderr
+
+
+@pytest.mark.parametrize(("words", "restart"), [
+    (["--follow"], RESTARTS), (["--follow", "--restarts", "2"], 2), ([], None),
+])
+def test_following_starts_spark_again(
+    headrace: Command, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, words: list[str], restart: int | None
+) -> None:
+    engine.infos["q"] = FakeInfo("q", "SELECT 1")
+    monkeypatch.setattr(engine, "start", lambda: None)  # it has failed at once
+    assert headrace("run", *words).exit_code == 0
+    assert engine.restart == restart

@@ -87,7 +87,7 @@ class Child:
     def _look_for_workers(self) -> None:
         """Now and then, for it takes longer than a kill may wait."""
         if time.monotonic() > self._looked_s + LOOK_S:
-            self._workers, self._looked_s = _below(self._process.pid), time.monotonic()
+            self._workers, self._looked_s = below(self._process.pid), time.monotonic()
 
     def run(self, kill: Kill | None) -> bool:
         """Let it run; whether it was killed before it was done."""
@@ -115,7 +115,7 @@ def _tail(log: Path) -> str:
     return "\n".join(line[:300] for line in log.read_text(errors="replace").split("\n")[-60:])
 
 
-def _below(pid: int) -> set[int]:
+def below(pid: int) -> set[int]:
     """All processes that a process has started, and those that these have."""
     parents: dict[int, list[int]] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):

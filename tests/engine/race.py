@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,8 +67,10 @@ class Race:
         return rows
 
     def oracle(self, name: str, sql: str | None = None) -> pa.Table:
-        """What Spark answers to the query's own text over all rows that are not late."""
-        text = sql or self.eng.catalog.query(name).query.sql
+        """What Spark answers to the query's own text over all rows that are not late.
+
+        Of several values that are the mode Spark takes any; ours is the least, as with its second argument."""
+        text = re.sub(r"\bmode\((\w+)\)", r"mode(\1, true)", sql or self.eng.catalog.query(name).query.sql)
         return spark_answer(self.spark, text, "s", self._stream().counted(), DDL)
 
     def check(self, *names: str, whole: bool = True) -> None:

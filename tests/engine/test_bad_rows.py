@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
-from headrace.config import Config
+from headrace.config import Config, utc_us
 from headrace.disk import Bytes, Disk
 from headrace.errors import HeadraceError, SourceError
-from tests.engine.race import DDL, Race, rows_of, said
+from headrace.evaluation.python_rows import time_text
+from tests.engine.race import DDL, Race, row, rows_of, said, table_of
 from tests.streams import FIRST_FILE_S
 
 W = "window(ts, '10 seconds')"
@@ -73,6 +75,68 @@ def test_csv_rows_that_do_not_fit(spark: SparkSession, tmp_path: Path) -> None:
     assert [s.bad for s in eng.statistics()] == [3]
 
 
+LEAST_US, YEAR_200000_US = -(2**63), 6_249_223_180_800_000_000
+TIMED = {
+    **QUERIES,
+    "by_year": f"SELECT year(date_trunc('YEAR', ts)) AS y, count(*) AS c, window.end AS we FROM s "
+               f"GROUP BY year(date_trunc('YEAR', ts)), {W}",
+    "later": f"SELECT max(ts + INTERVAL '1' DAY) AS m, window.end AS we FROM s GROUP BY {W}",
+    "distinct": f"SELECT count(DISTINCT k) AS c, window.end AS we FROM s GROUP BY {W}",
+    "running": "SELECT count(*) AS c, max(ts) AS m FROM s",
+    "each": "SELECT k, n FROM s",
+    "filter": "SELECT k, n FROM s WHERE n > 0",
+    "joined": "SELECT a.n, b.n AS m FROM s AS a JOIN s AS b ON a.k = b.k WHERE a.n > 2 AND b.n > 2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json"])
+def test_rows_with_a_time_that_is_not_taken(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """Beyond what Spark can compute with, beyond the year 9999, or far ahead of the clock: dead letters, and nothing
+    else is lost or late by them."""
+    race = Race(spark, tmp_path)
+    if kind == "json":
+        race.eng = headrace.Engine(tmp_path / "texts", spark=spark)
+        race.eng.create_stream("s", f"json:{race.src}?maxFilesPerTrigger=1", schema=DDL, time="ts")
+    race.eng.add_many(TIMED)
+    ahead_us = int(time.time() * 1e6) + 2 * 86_400_000_000
+    odd = [LEAST_US, YEAR_200000_US, 2**63 - 1, -62_135_596_800_000_001, ahead_us, 253_402_300_799_000_000]
+    rows = [rows_of(0, 20), [*rows_of(20, 10), *({**row(0, "bad", 9), "ts": us} for us in odd)], rows_of(30, 20)]
+    if kind == "json":
+        odd = odd[3:]
+        rows[1] = [*rows_of(20, 10), *({**row(0, "bad", 9), "ts": us} for us in odd)]
+        for i, file in enumerate(rows):
+            lines = [json.dumps({**r, "ts": time_text(r["ts"], 1_000_000) + "Z"}) for r in file]
+            (race.src / f"{i}.json").write_text("\n".join(lines))
+            os.utime(race.src / f"{i}.json", (FIRST_FILE_S + i, FIRST_FILE_S + i))
+    else:
+        race.feed(*rows)
+    race.eng.run()
+    assert {q.name: q.state for q in race.eng.queries()} == dict.fromkeys(TIMED, "live")
+    letters = dead_letters(race.eng)
+    assert [s.bad for s in race.eng.statistics()] == [0, len(odd), 0] and len(letters) == len(odd)
+    assert [s.late for s in race.eng.statistics()] == [0, 0, 0]
+    reasons = sorted(str(x["reason"]).partition(" = ")[0].rpartition(" ")[2] for x in letters)
+    assert reasons.count("ahead_ms_max") == 2 and reasons.count("time_min") == len(odd) - len(
+        [us for us in odd if us > 0])
+    texts = {str(x["row"]["ts"]) for x in letters if isinstance(x["row"], dict)}
+    assert len(texts) == len(odd) and all(x["row"]["k"] == "bad" for x in letters if isinstance(x["row"], dict))
+    race.files = [table_of([r for r in file if r["k"] != "bad"]) for file in rows]
+    race.check(*(name for name, sql in TIMED.items() if "GROUP BY" in sql))
+    assert race.answers("running")[-1]["c"] == 50
+    assert race.eng.results("each").num_rows == race.eng.results("filter").num_rows == 50
+    assert all(r["n"] != 9 for r in race.answers("joined"))
+
+
+def test_how_far_ahead_a_row_may_be_is_chosen(spark: SparkSession, tmp_path: Path) -> None:
+    config = Config.of(ahead_ms_max=0, time_min="2000-01-01", time_max="2100-01-01")
+    race = Race(spark, tmp_path, config=config)
+    race.eng.add_many(QUERIES)
+    race.feed([{**row(0), "ts": utc_us(t, "")} for t in ("1999-12-31", "2000-01-01", "2099-12-31", "2100-01-02")])
+    race.eng.run()
+    assert [x["row"]["ts"][:4] for x in dead_letters(race.eng) if isinstance(x["row"], dict)] == ["1999", "2100"]
+    assert [(s.rows, s.bad) for s in race.eng.statistics()] == [(4, 2)]
+
+
 def test_env_is_plain_text(spark: SparkSession, tmp_path: Path) -> None:
     race = Race(spark, tmp_path)
     race.eng.add("SELECT '${env:HOME}' AS a, '${spark.app.name}' AS b, concat('$', '{env:HOME}') AS c FROM s", name="q")
@@ -91,7 +155,18 @@ def not_parquet(path: Path) -> None:
     path.write_bytes(b"PAR1 this is not it")
 
 
-@pytest.mark.parametrize(("spoil", "way_out"), [(other_types, "mend"), (not_parquet, "take away")])
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def half_written(path: Path) -> None:
+    pq.write_table(table_of(rows_of(20, 20)), path)
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+@pytest.mark.parametrize(("spoil", "way_out"), [
+    (other_types, "mend"), (not_parquet, "take away"), (empty, "mend"), (half_written, "mend"), (empty, "take away"),
+])
 def test_a_file_that_cannot_be_read(
     spark: SparkSession, tmp_path: Path, spoil: Callable[[Path], None], way_out: str
 ) -> None:

@@ -155,7 +155,7 @@ MANIFEST = f"{ROUNDS}/{{:012d}}.json"
 CASES = [
     # file, damage, interrupted, outcome
     (MANIFEST.format(NEWEST), flip, False, "MANIFEST_DAMAGED"),
-    (MANIFEST.format(NEWEST), remove, False, "FILE_DAMAGED"),
+    (MANIFEST.format(NEWEST), remove, False, "MANIFEST_MISSING"),
     (MANIFEST.format(2), remove, False, "MANIFEST_MISSING"),
     (f"streams/s/answers/{2:012d}.arrow", flip, False, "FILE_DAMAGED"),
     (f"streams/s/panes/{NEWEST:012d}.arrow", flip, False, "FILE_DAMAGED"),
@@ -251,9 +251,9 @@ def test_a_source_folder_gone(patient: Patient) -> None:
 def test_another_catalog_in_place_of_ours(patient: Patient) -> None:
     """The same number of changes, but other ones: answers would be read under other names."""
     patient.restore(False)
-    (patient.race / "catalog.log").unlink()
-    eng = headrace.Engine(patient.race, spark=patient.spark)
+    eng = headrace.Engine(patient.folder / "other")
     source = f"parquet:{patient.folder / 'src'}?maxFilesPerTrigger=1"
     eng.create_stream("s", source, schema=DDL, time="ts", late=f"{LATE_US} microseconds")
     eng.add_many(dict(reversed(QUERIES.items())))
+    shutil.copy(patient.folder / "other" / "catalog.log", patient.race / "catalog.log")
     assert patient.outcome() == "CATALOG_LOST"

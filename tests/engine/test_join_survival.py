@@ -45,8 +45,8 @@ def test_two_kills_leave_sparks_answers(spark: SparkSession, tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_many_kills_leave_sparks_answers(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("run", [1, 2])
+def test_many_kills_leave_sparks_answers(spark: SparkSession, tmp_path: Path, run: int, seed: int) -> None:
     check(spark, tmp_path, "long", draw_kills(Random(seed), FILES["long"]), hits=10)
 
 

@@ -132,8 +132,8 @@ class Joined:
 
 
 @pytest.mark.parametrize("tables", [(False, False), (False, True), (True, True)], ids=["streams", "mixed", "tables"])
-def test_joins_are_those_of_spark(spark: SparkSession, tmp_path: Path, tables: tuple[bool, bool]) -> None:
-    chance = random.Random(7)
+def test_joins_are_those_of_spark(spark: SparkSession, tmp_path: Path, tables: tuple[bool, bool], seed: int) -> None:
+    chance = random.Random(seed)
     joined = Joined(spark, tmp_path, dict(zip("rs", tables, strict=True)))
     queries = QUERIES if not any(tables) else {n: q for n, q in QUERIES.items() if n != "timed"}
     joined.eng.add_many(queries)
@@ -144,22 +144,24 @@ def test_joins_are_those_of_spark(spark: SparkSession, tmp_path: Path, tables: t
     assert re.search(stand, text)
 
 
-def test_a_relation_joined_with_itself(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_relation_joined_with_itself(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     for is_table in (False, True):
         folder = tmp_path / str(is_table)
         folder.mkdir()
         joined = Joined(spark, folder, {"r": is_table})
         joined.eng.add_many(SELF)
-        play(joined, SELF, random.Random(3))
+        play(joined, SELF, random.Random(seed))
 
 
 @pytest.mark.filterwarnings("ignore:every row")
 @pytest.mark.parametrize("is_table", [False, True], ids=["streams", "mixed"])
-def test_spark_is_asked_for_what_is_not_evaluated_here(spark: SparkSession, tmp_path: Path, is_table: bool) -> None:
+def test_spark_is_asked_for_what_is_not_evaluated_here(
+    spark: SparkSession, tmp_path: Path, is_table: bool, seed: int
+) -> None:
     joined = Joined(spark, tmp_path, {"r": False, "s": is_table})
     joined.eng.add_many(ASKED)
     assert joined.eng.results("upper").schema.names == ["k", "both", "b", "m"] + ["change"] * is_table
-    play(joined, ASKED, random.Random(9))
+    play(joined, ASKED, random.Random(seed))
     assert sum(joined.ours(name).total() for name in ASKED) > 100
     assert "by Spark, for they use function upper, function concat" in joined.eng.explain("upper")
     assert [dict(a) for a in joined.eng.watch("like")] == joined.eng.results("like").to_pylist()
@@ -215,12 +217,12 @@ FILTERS = {
 }
 
 
-def test_filters_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_filters_are_those_of_spark(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Rows as they come, late ones too, NaN and infinities as Spark compares them."""
     joined = Joined(spark, tmp_path, {"r": False})
     joined.eng.add_many(FILTERS)
     assert {info.family for info in joined.eng.queries()} == {"joins"}
-    chance = random.Random(5)
+    chance = random.Random(seed)
     side = joined.sides[0]
     for at_s in (9_000, 0, 9_100):
         rows = drawn(chance, 40, at_s)

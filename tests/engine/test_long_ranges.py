@@ -54,11 +54,11 @@ def reopen_folded(race: Race) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
     monkeypatch.setattr(rings, "ANSWERS_MAX", 7)
     monkeypatch.setattr(answering, "ROWS_MAX", 5)
-    r = Random(4)
+    r = Random(seed)
     race = Race(spark, tmp_path)
     race.eng.add_many(QUERIES)
     for stretch in range(3):
@@ -79,11 +79,11 @@ def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: p
 
 @pytest.mark.timeout(600)
 def test_sketches_and_cells_do_not_keep_the_log_fine(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
     monkeypatch.setattr(plan, "CROWD_MIN", 4)
-    r = Random(5)
+    r = Random(seed)
     race = Race(spark, tmp_path)
     race.eng.add_many({"days": QUERIES["days"], "sketched": SKETCHED, **dict(list(BANDS.items())[:5])})
     for stretch in range(2):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from headrace.config import Config
+from tests.engine import random_windows
 from tests.engine import test_oracle as oracle
 from tests.engine import test_queries_come_and_go as changes
 from tests.engine.race import Race, Row, row
@@ -49,8 +50,8 @@ def draw_rows(r: Random, first_s: int, count: int) -> list[Row]:
     ]
 
 
-def test_exact_ones_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
-    r = Random(7)
+def test_exact_ones_are_sparks(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    r = Random(seed)
     race = Race(spark, tmp_path, late_s=5)
     for i, what in enumerate(EXACT):
         where, keys = r.choice(["", "", "n > 1", "k <> 'a'"]), r.choice(["k", "k", "", "n"])
@@ -71,7 +72,6 @@ APPROXIMATE = {
     "doubles": asked("approx_count_distinct(x) AS v, count(DISTINCT x) AS exact", "'20 seconds', '7 seconds'"),
     "high": asked("percentile_approx(x, 0.9, 20) AS v, mode(n) AS m", "'40 seconds', '10 seconds'", ""),
 }
-ERRORS = {"users": 0.05, "finer": 0.01, "texts": 0.05, "doubles": 0.05}
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +92,11 @@ def approximate(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     return race
 
 
-@pytest.mark.parametrize("name", [*ERRORS])
-def test_distinct_counts_are_within_the_stated_error(approximate: Race, name: str) -> None:
-    """Three times the standard error that was asked for; Spark's own estimate is as far away at most."""
-    exact = approximate.oracle(name).to_pylist()
-    ours = approximate.answers(name)
-    assert len(ours) >= 2
-    truth = {(r.get("k"), r["we"]): r["exact"] for r in exact}
-    for answer in ours:
-        expected = truth[answer.get("k"), answer["we"]]
-        assert answer["exact"] == expected
-        assert abs(answer["v"] - expected) <= max(1, 3 * ERRORS[name] * expected), answer
+def test_distinct_counts_are_sparks(approximate: Race) -> None:
+    """Spark's own estimate, not one as good."""
+    names = [name for name in APPROXIMATE if name != "high"]
+    assert all(len(approximate.answers(name)) >= 2 for name in names)
+    approximate.check(*names)
 
 
 def test_percentiles_are_within_the_stated_error(approximate: Race) -> None:
@@ -124,9 +118,9 @@ def _counted(values: list[Any]) -> dict[Any, int]:
     return {v: values.count(v) for v in set(values)}
 
 
-def test_queries_come_and_go_and_trees_are_rewoven(spark: SparkSession, tmp_path: Path) -> None:
+def test_queries_come_and_go_and_trees_are_rewoven(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     """Newcomers with the log's history answer windows that are open; nobody misses an answer; a restart in between."""
-    r = Random(3)
+    r = Random(seed)
     race = Race(spark, tmp_path, late_s=3)
     race.eng.add_many({
         "first": asked("count(DISTINCT n) AS v", "'20 seconds', '10 seconds'"),
@@ -220,6 +214,14 @@ SKETCHED = [
     "percentile_approx(n, 0.25)", "percentile_approx(f, 0.75)", "percentile_approx(big, 1)", "sum(n)", "count(*)",
     "approx_count_distinct(side)", "approx_count_distinct(flag)", "median(n) FILTER (WHERE flag)",
     "median(n) + count(DISTINCT side)", "max(n) - median(n)", "count(DISTINCT n)",
+    # doubles of all kinds, both ends of whole numbers, times around 1970, wide decimals, odd texts
+    "median(d)", "percentile(d, 0.9)", "count(DISTINCT d)", "count(DISTINCT f)", "median(f)", "median(huge)",
+    "percentile(huge, 0.25)", "percentile(tiny, 0.5)", "percentile_approx(whole, 0.5)", "percentile_approx(huge, 0.9)",
+    "percentile_approx(small, 0.1, 50)", "count(DISTINCT wide)", "count(DISTINCT huge)", "count(DISTINCT tiny)",
+    "count(DISTINCT CAST(d AS STRING))", "count(DISTINCT date_trunc('HOUR', at))",
+    *(f"approx_count_distinct({c})" for c in random_windows.FIELDS),
+    "approx_count_distinct(x, 0.2)", "approx_count_distinct(huge, 0.01)",
+    "approx_count_distinct(d) FILTER (WHERE flag)",
 ]
 
 
@@ -230,7 +232,7 @@ SKETCHED = [
 def test_random_sketches_are_sparks(spark: SparkSession, seed: int) -> None:
     """Random streams and queries, as in the oracle's test, that all ask for sketches; once they come and go."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oracle, "AGGREGATES", SKETCHED)
-        patch.setattr(oracle, "HAVINGS", ["count(*) > 1", "median(n) > 0", "count(DISTINCT k) > 1"])
+        patch.setattr(random_windows, "AGGREGATES", SKETCHED)
+        patch.setattr(random_windows, "HAVINGS", ["count(*) > 1", "median(n) > 0", "count(DISTINCT k) > 1"])
         oracle.check_seed(spark, seed)
         changes.check_changes(spark, seed)

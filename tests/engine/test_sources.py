@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
-from headrace.errors import SourceError
+from headrace.errors import HeadraceError, SourceError
 from headrace.runtime.sources import parse_source
 from tests.engine.race import DDL, Race, row, rows_of, said
 from tests.streams import EPOCH_US, FIRST_FILE_S, canonical, same_rows, spark_answer, write_file
@@ -52,6 +52,26 @@ def test_csv_with_options(spark: SparkSession, tmp_path: Path) -> None:
     eng.add("SELECT k, n FROM s", name="q")
     eng.run()
     assert eng.results("q").to_pylist() == [{"k": "x|y", "n": 1}, {"k": "z", "n": None}]
+
+
+def test_options_that_spark_does_not_take(spark: SparkSession, tmp_path: Path) -> None:
+    """One of our errors, and the other streams are read all the same."""
+    race = Race(spark, tmp_path)
+    race.feed(rows_of(0, 25))
+    for name, option in (("lookup", "recursiveFileLookup=perhaps"), ("files", "maxFilesPerTrigger=many")):
+        race.eng.create_stream(name, f"parquet:{tmp_path}/src?{option}", schema=DDL, time="ts")
+        race.eng.add(f"SELECT count(*) AS c FROM {name} GROUP BY {W}", name=name)
+        with pytest.raises(HeadraceError) as caught:
+            race.eng.run()
+        assert caught.value.code in ("SOURCE_OPEN", "ROUND_FAILED") and option.partition("=")[2] in str(caught.value)
+        race.eng.drop(name)
+    race.eng.create_stream("a", f"parquet:{tmp_path}/src?recursiveFileLookup=perhaps", schema=DDL, time="ts")
+    race.eng.add_many({"good": f"SELECT count(*) AS c FROM s GROUP BY {W}",
+                       "bad": f"SELECT count(*) AS c FROM a GROUP BY {W}"})
+    with pytest.raises(SourceError) as caught:
+        race.eng.run()
+    assert caught.value.code == "SOURCE_OPEN"
+    assert race.eng.results("good").num_rows
 
 
 def test_one_file_a_round(spark: SparkSession, tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ def test_two_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_many_kills_leave_the_same_answers(long: Answers, tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("run", [1, 2])
+def test_many_kills_leave_the_same_answers(long: Answers, tmp_path: Path, run: int, seed: int) -> None:
     hits = kill_and_restart(CHILD, tmp_path, "long", draw_kills(Random(seed)))
     assert hits >= 12
     check_same(tmp_path / "race", "long", long)

@@ -36,7 +36,7 @@ from headrace.runtime.statistics import Census, Stopwatch
 from headrace.sql.bind import bind
 from headrace.sql.query import Query
 from headrace.values import BIGINT, BOOLEAN, TIMESTAMP, Field, Relation
-from tests.runtime.fakespark import FakeSpark
+from tests.runtime.fakespark import FakeRows, FakeSpark
 from tests.runtime.recording import Promise
 from tests.runtime.scenario import AtOnce, Step, reveal
 
@@ -70,7 +70,7 @@ def rows_of(relation: str, index: int) -> tuple[Row, ...]:
     return tuple({"k": k, "v": r.randrange(20), "gone": r.random() < 0.3, "ts": index * 1_000_000} for k in keys)
 
 
-class Files(list[int]):
+class Files(FakeRows):
     """What Spark hands to a round."""
 
     def persist(self) -> Files:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 from pathlib import Path
@@ -66,6 +67,22 @@ def test_a_place_where_nothing_may_be_made() -> None:
     with pytest.raises(HomeError) as caught:
         Home(Path("/proc/headrace/home"))
     assert caught.value.code == "DISK"
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", "é" * 200])
+def test_a_name_no_folder_can_have(tmp_path: Path, name: str) -> None:
+    with pytest.raises(HomeError, match=r"cannot be opened[^\n]*\n[^\n]*(too long|null)") as found:
+        Home(tmp_path / name)
+    assert found.value.hint and "\0" not in str(found.value)
+
+
+def test_a_folder_nobody_may_look_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", refused)  # root looks into every folder
+    with pytest.raises(HomeError, match="Permission denied"):
+        Home(tmp_path / "h")
 
 
 def test_stream_folders_of_any_name(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def test_a_round_that_fails_is_repeated(tmp_path: Path, whole: Seen, what: str, 
     with scenario(tmp_path) as held:
         for step in FIRST:
             held.do(step)
-        with patch(FAILURES[what], side_effect=RuntimeError("no")), pytest.raises(HeadraceError, match="ROUND_FAILED"):
+        cancelled = RuntimeError("Job 7 cancelled as part of a group")  # which is no query's fault
+        with patch(FAILURES[what], side_effect=cancelled), pytest.raises(HeadraceError, match="ROUND_FAILED"):
             held.do(Step(files=2))
         assert not held.joints.turn.locked()
         if not restarts:
@@ -84,6 +85,19 @@ def test_a_round_that_fails_is_repeated(tmp_path: Path, whole: Seen, what: str, 
         again.do(Step(files=2))
         again.do(Step(files=3))
     assert seen_by_watcher(QuickDisk(tmp_path / "race")) == whole
+
+
+def test_a_join_whose_looking_up_fails_is_taken_out_alone(tmp_path: Path, whole: Seen) -> None:
+    """Only the join of a relation with itself is looked up by itself."""
+    with scenario(tmp_path) as held:
+        for step in FIRST:
+            held.do(step)
+        with patch(FAILURES["a worker, looking up"], side_effect=RuntimeError("no")):
+            held.do(Step(files=2))
+        held.do(Step(files=3))
+        assert {r.query.name: r.quarantine for r in held.catalog.quarantined} == {"self": "RuntimeError: no"}
+    found = seen_by_watcher(QuickDisk(tmp_path / "race"))
+    assert {name: found[name] for name in ("band", "select")} == {name: whole[name] for name in ("band", "select")}
 
 
 def test_the_other_relation_goes_on_when_one_fails(tmp_path: Path) -> None:

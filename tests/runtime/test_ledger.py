@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import HomeError
+from headrace.families.windows.job import Chosen
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, mark_of
 from tests.runtime.recording import QuickDisk
@@ -49,6 +51,27 @@ def test_what_is_committed_is_read(disk: Disk) -> None:
     Ledger(disk, FOLDER).commit(made)
     assert Ledger(disk, FOLDER).newest == made
     assert Ledger(disk, FOLDER).read(0) == made
+
+
+@pytest.mark.parametrize("choices", [
+    {}, {"cutting": {}}, {"cutting": {"united": False, "apart_cost": 2.5}, "sending": {"cuts": 7, "rounds": 3}},
+])
+def test_choices_that_are_committed_are_read(disk: Disk, choices: dict[str, Any]) -> None:
+    Ledger(disk, FOLDER).commit(replace(manifest(0), choices={"windows": choices} if choices else {}))
+    found = Ledger(disk, FOLDER).chosen("windows", Chosen)
+    assert found.cutting.apart_cost == (2.5 if "sending" in choices else None)
+    assert found.sending.rounds == (3 if "sending" in choices else 0)
+
+
+@pytest.mark.parametrize("choices", [
+    {"cutting": 1}, {"cutting": {"united": 1}}, {"cutting": {"apart_cost": [1.0]}}, {"cutting": {"united_cost": "x"}},
+    {"sending": {"rounds": None}}, {"sending": {"is_thin": "yes"}}, {"sending": []}, {"unheard_of": {}},
+])
+def test_damaged_choices_are_told(disk: Disk, choices: dict[str, Any]) -> None:
+    Ledger(disk, FOLDER).commit(replace(manifest(0), choices={"windows": choices}))
+    with pytest.raises(HomeError) as caught:
+        Ledger(disk, FOLDER).chosen("windows", Chosen)
+    assert caught.value.code == "MANIFEST_DAMAGED"
 
 
 def test_an_empty_ledger(disk: Disk) -> None:
@@ -182,7 +205,9 @@ def test_the_catalog_of_the_rounds(disk: Disk, tmp_path: Path) -> None:
     catalog.create(relation_of(tmp_path))
     ledger = Ledger(disk, FOLDER)
     check_catalog(ledger, catalog)
-    made = replace(manifest(0), catalog_version=1, catalog_mark=catalog.mark(1))
+    mark = catalog.mark(1)
+    assert mark is not None
+    made = replace(manifest(0), catalog_version=1, catalog_mark=mark)
     ledger.commit(made)
     check_catalog(ledger, catalog)
     ledger.commit(replace(made, round_id=1, catalog_version=2))

@@ -9,6 +9,8 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.errors import SQLError
+from headrace.quoting import quote_name
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit_query
 from headrace.sql.functions import may_raise
@@ -18,7 +20,7 @@ from headrace.values import WINDOW, Relation
 
 DDL = (
     "symbol STRING, price DOUBLE, qty INT, big BIGINT, dec DECIMAL(10,2), ok BOOLEAN, ts TIMESTAMP, day DATE, "
-    "small SMALLINT, ratio FLOAT, `odd name` INT"
+    "small SMALLINT, ratio FLOAT, `odd name` INT, tiny TINYINT, wide DECIMAL(38,10), seen TIMESTAMP, born DATE"
 )
 TRADES = Relation("trades", "parquet:trades", parse_schema(DDL), time="ts")
 _DAY = (2024, 1, 1)
@@ -58,10 +60,34 @@ ROWS: list[Row] = [
 ]
 
 
-def make_view(spark: SparkSession) -> None:
-    """A local relation: Spark answers queries without groups on it without a job, which is ten times as fast."""
+EDGE = (2**31 - 1, 2**63 - 1, Decimal("99999999.99"))
+MOMENTS = ("0001-01-01 00:00:00", "-0044-03-15 12:00:00", "+12024-01-01 00:00:00", "9999-12-31 23:59:59.999999",
+           "1969-12-31 23:59:59.999999", "1582-10-10 00:00:00", None, "1970-01-01 00:00:00", "2024-02-29 23:59:59")
+# What the columns above take at their ends: extremes of each type, both zeros, NaN, infinities, odd characters.
+EDGES: list[Row] = [
+    ("😀é\u0301", float("inf"), EDGE[0], EDGE[1], EDGE[2], True, ROWS[0][6], date(1, 1, 1), 32767,
+     3.4028234663852886e38, 7),
+    ("\x00A\u2028", float("-inf"), -EDGE[0] - 1, -EDGE[1] - 1, -EDGE[2], False, ROWS[1][6], date(9999, 12, 31), -32768,
+     -0.0, 8),
+    ("ab" * 40, -0.0, 0, 1, Decimal("0.01"), None, ROWS[2][6], date(1970, 1, 1), -1, float("nan"), 9),
+]  # fmt: skip
+TINY = (0, 1, -1, 3, None, 7, 5)
+DECIMALS = (Decimal(0), Decimal("12.5"), Decimal("-0.0000000001"), None, Decimal("-1.5"), Decimal(7), Decimal("1e9"))
+TINY_EDGES = (127, -128, 0)
+WIDE = Decimal("9" * 28 + "." + "9" * 10)
+DECIMAL_EDGES = (WIDE, WIDE.copy_negate(), Decimal("0.0000000001"))
+
+
+def make_view(spark: SparkSession, edges: bool = False) -> None:
+    """A local relation: Spark answers queries without groups on it without a job, which is ten times as fast.
+    With `edges`, of rows over which much arithmetic fails."""
     spark.conf.set("spark.sql.variable.substitute", "false")  # as in the engine's own session
-    frame = spark.createDataFrame(ROWS, TRADES.ddl())
+    sources = (EDGES, TINY_EDGES, DECIMAL_EDGES) if edges else (ROWS, TINY, DECIMALS)
+    rows = [(*row, tiny, wide, seen) for row, tiny, wide, seen in zip(*sources, MOMENTS, strict=False)]
+    texts = ", ".join(f"{quote_name(f.name)} {f.type}" for f in TRADES.fields[:-2]) + ", seen STRING"
+    frame = spark.createDataFrame(rows, texts).selectExpr(
+        "* EXCEPT (seen)", "CAST(seen AS TIMESTAMP) AS seen", "CAST(seen AS DATE) AS born"
+    )  # Python has no year below 1 or above 9999
     spark.createDataFrame(frame.toArrow()).createOrReplaceTempView("trades")
 
 
@@ -72,9 +98,28 @@ def bound(sql: str) -> Query:
 def _answer(frame: DataFrame) -> list[str] | str:
     """The rows in some fixed order, or the kind of error Spark raised while computing them."""
     try:
-        return sorted(repr(tuple(row)) for row in frame.collect())
+        return sorted(repr(tuple(row)) for row in _readable(frame).collect())
     except PySparkException as error:
         return f"raises {error.getCondition()}"
+
+
+def _readable(frame: DataFrame) -> DataFrame:
+    """Times as texts."""
+    fields = frame.schema.fields
+    names = [quote_name(field.name) for field in fields]
+    if len({name.lower() for name in names}) < len(names):
+        return frame
+    times = [any(word in field.dataType.simpleString() for word in ("date", "timestamp")) for field in fields]
+    pairs = zip(names, times, strict=True)
+    return frame.selectExpr(*(f"CAST({name} AS STRING) AS {name}" if is_time else name for name, is_time in pairs))
+
+
+def compare_if_taken(spark: SparkSession, sql: str) -> None:
+    """The same of a drawn text, which may be refused: the error then says where."""
+    try:
+        compare(spark, sql)
+    except SQLError as error:
+        assert error.at is not None, sql
 
 
 def compare(spark: SparkSession, sql: str) -> list[str] | str:

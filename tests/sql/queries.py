@@ -12,26 +12,31 @@ Text = SearchStrategy[str]
 _COLUMNS = {
     "int": ["qty", "trades.qty", "QTY", "`odd name`"],
     "bigint": ["big"],
-    "smallint": ["small"],
+    "smallint": ["small", "tiny"],
     "double": ["price", "trades.price"],
     "float": ["ratio"],
-    "decimal": ["dec"],
+    "decimal": ["dec", "wide"],
     "string": ["symbol", "`symbol`"],
     "boolean": ["ok"],
-    "timestamp": ["ts"],
-    "date": ["day"],
+    "timestamp": ["ts", "seen"],
+    "date": ["day", "born"],
 }
 _CONSTANTS = {
-    "int": ["0", "1", "-1", "3", "2147483647", "- 2", "NULL"],
-    "bigint": ["5L", "-9223372036854775808", "12345678901"],
-    "smallint": ["2S"],
-    "double": ["1.5D", "1e3", "-0.5D", "0D"],
-    "float": ["1.5F"],
-    "decimal": ["2.5", "0.05", "-1.0", "100.00", "7BD"],
-    "string": ["'ab'", "''", "'it''s'", "'a\\nb'", "'${env:HOME}'", '"x"', "'\\u00e9'", "r'a\\b'", "'😀'"],
+    "int": ["0", "1", "-1", "3", "2147483647", "-2147483648", "- 2", "NULL"],
+    "bigint": ["5L", "-9223372036854775808", "9223372036854775807", "12345678901", "-9223372036854775808L"],
+    "smallint": ["2S", "-32768S", "127Y", "- 128Y"],
+    "double": ["1.5D", "1e3", "-0.5D", "0D", "-0.0D", "1.7976931348623157e308", "1e-400", "5e-324D", "-0e0"],
+    "float": ["1.5F", "-0.0F", "3.4028234663852886E38F", "1e-50F", "16777217F", "1.1F"],
+    "decimal": ["2.5", "0.05", "-1.0", "100.00", "7BD", "0e5BD", "-0BD", "1e37BD", "1e-38BD", "9" * 38,
+                "9223372036854775808"],
+    "string": ["'ab'", "''", "'it''s'", "'a\\nb'", "'${env:HOME}'", '"x"', "'\\u00e9'", "r'a\\b'", "'😀'",
+               "'\\0'", "'\\377'", "'\\101'", "'\\U0001F600'", "'\\ud83d\\ude00'", "R'\\n'", "'a\\\\%'",
+               "'\u2028'", "'é\u0301'"],
     "boolean": ["TRUE", "false"],
-    "timestamp": ["TIMESTAMP '2024-01-01 00:30:00'", "TIMESTAMP '2024-01-01 00:30:00.25'"],
-    "date": ["DATE '2024-01-01'"],
+    "timestamp": ["TIMESTAMP '2024-01-01 00:30:00'", "TIMESTAMP '2024-01-01 00:30:00.25'",
+                  "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'",
+                  "TIMESTAMP_LTZ '1969-12-31 23:59:59.5'"],
+    "date": ["DATE '2024-01-01'", "DATE '0001-01-01'", "DATE '9999-12-31'", "DATE '1582-10-10'"],
 }
 NUMBERS = ("int", "bigint", "smallint", "double", "float", "decimal")
 KINDS = tuple(_COLUMNS)
@@ -111,6 +116,13 @@ def _numbers(kind: str, depth: int) -> list[Text]:
     return forms
 
 
+_LIKES = ("'%!_%' ESCAPE '!'", "'%a%b%a%'", "'_%b%_'", "'%a%b%'", "'%😀%_'", "'%\\\\%%_'", "'A%_%B'", "'%%'", "''",
+          "'%!%%!!%a' ESCAPE '!'", "'_'", "'%a__%b'")  # fmt: skip
+# Braces are doubled: `_form` fills templates.
+_REGEXES = ("'^[a-z]+b?$'", "'.*a.*b.*'", "'(a|ab)(b|bc)'", "'[😀-😎]'", "'^.{{2}}$'", "'[^a-c%]'", "''", "'\\\\w+$'",
+            "'(?:ab)+x?'", "'a{{0,9}}b'", "'\\\\bA'")  # fmt: skip
+
+
 def _conditions(depth: int) -> list[Text]:
     one = expression("boolean", depth)
     words, value = expression("string", depth), anything(depth)
@@ -134,7 +146,8 @@ def _conditions(depth: int) -> list[Text]:
         _form("({} IN ('ab', {}))", words, words),
     ]
     forms += [_form(f"({{}} {op} 'a%')", words) for op in ("LIKE", "ILIKE", "NOT LIKE")]
-    forms += [_form("({} LIKE '%!_%' ESCAPE '!')", words), _form("({} RLIKE '^[a-z]+b?$')", words)]
+    forms += [_form(f"({{}} {op} {pattern})", words) for op in ("LIKE", "ILIKE") for pattern in _LIKES]
+    forms += [_form(f"({{}} RLIKE {pattern})", words) for pattern in _REGEXES]
     forms += [_form(f"{name}({{}}, {{}})", words, words) for name in ("startswith", "endswith", "contains")]
     forms += [
         _form("({} > '2024-01-01 00:30:00')", expression("timestamp", depth)),
@@ -158,6 +171,11 @@ def _texts(depth: int) -> list[Text]:
     ]
 
 
+_INTERVALS = ("INTERVAL 5 MINUTES", "INTERVAL '1 hour 30 minutes'", "- INTERVAL '1' SECOND",
+              "INTERVAL -'2' DAY '25' HOUR", "- - INTERVAL '-1.5' SECOND", "INTERVAL 3660000 DAYS",
+              "(- INTERVAL '1 day -30 hours')")  # fmt: skip
+
+
 def _times(kind: str, depth: int) -> list[Text]:
     one = expression(kind, depth)
     if kind == "date":
@@ -167,20 +185,19 @@ def _times(kind: str, depth: int) -> list[Text]:
             _form("to_date({})", expression("timestamp", depth)),
         ]
     return [
-        _form("({} + INTERVAL 5 MINUTES)", one),
-        _form("({} - INTERVAL '1 hour 30 minutes')", one),
+        *(_form(f"({{}} {op} {interval})", one) for op in "+-" for interval in _INTERVALS),
         _form("date_trunc('hour', {})", one),
         _form("CAST({} AS TIMESTAMP)", expression("date", depth)),
     ]
 
 
 @cache
-def stateless() -> Text:
+def stateless(depth: int = 2) -> Text:
     """SELECT of a few expressions, perhaps with WHERE."""
-    items = st.lists(anything(2), min_size=1, max_size=4).map(
+    items = st.lists(anything(depth), min_size=1, max_size=4).map(
         lambda texts: ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
     )
-    where = st.one_of(st.just(""), expression("boolean", 2).map(lambda text: f" WHERE TRUE AND {text}"))
+    where = st.one_of(st.just(""), expression("boolean", depth).map(lambda text: f" WHERE TRUE AND {text}"))
     return _form("SELECT {} FROM trades{}", items, where)
 
 

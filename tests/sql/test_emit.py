@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.config import Config
-from headrace.sql.emit import emit, emit_query, quote_name, quote_text
+from headrace.quoting import quote_name, quote_text
+from headrace.sql.emit import emit, emit_query
 from headrace.sql.text import tokenize
 from headrace.sql.tree import Column, Key, Literal, Value
 from headrace.values import (
@@ -25,7 +28,11 @@ from headrace.values import (
     Type,
     decimal,
 )
+from tests.sql.oracle import compare, make_view
 from tests.sql.refusals import TRADES, bound
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.mark.parametrize(
@@ -87,3 +94,14 @@ def test_named_bounds_are_not_added_again() -> None:
         emit_query(query, TRADES, "v").count("AS window_start") + emit_query(query, TRADES, "v").count("window_end")
         == 1
     )
+
+
+@pytest.mark.parametrize("sql", [
+    "SELECT sum(100.00) FILTER (WHERE 7 = 0.05) AS c0, max(pmod(2, ratio)) AS c1 FROM trades HAVING c0 IS NOT NULL",
+    "SELECT avg(qty) FILTER (WHERE 1 > 2) AS c0, min(1 / ratio) AS c1 FROM trades GROUP BY symbol HAVING c0 > 0",
+    "SELECT count(*) FILTER (WHERE FALSE) AS c0, sum(qty % small) AS c1 FROM trades GROUP BY ok HAVING c0 > 0",
+])  # fmt: skip
+def test_spark_sees_that_no_row_passes_a_filter(spark: SparkSession, sql: str) -> None:
+    """It leaves the aggregate out, then the groups, and so never divides by zero."""
+    make_view(spark)
+    assert compare(spark, sql) == []

@@ -175,6 +175,10 @@ def test_aliases_lead_somewhere() -> None:
         ("sum(qty / 2)", False),
         ("max(CAST(symbol AS INT))", True),
         ("CASE WHEN ok THEN 1 / qty END", True),
+        ("1.5F / 1e-40F", False),
+        ("1.5F / 1e-46F", True),
+        ("price % 1e-50F", True),
+        ("price / 1e-50D", False),
     ],
 )
 def test_what_may_raise_is_known(text: str, raises: bool) -> None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import Phase, given, settings
 
-from headrace.errors import SQLError
-from tests.sql.oracle import compare, make_view
+from tests.sql.oracle import compare_if_taken, make_view
 from tests.sql.queries import grouped, stateless
 
 if TYPE_CHECKING:
@@ -23,23 +22,16 @@ def view(spark: SparkSession) -> None:
     make_view(spark)
 
 
-def _compare(spark: SparkSession, sql: str) -> None:
-    try:
-        compare(spark, sql)
-    except SQLError as error:
-        assert error.at is not None, sql
-
-
 @settings(max_examples=60, phases=PHASES)
 @given(sql=stateless())
 def test_stateless_queries_mean_what_spark_means(spark: SparkSession, sql: str) -> None:
-    _compare(spark, sql)
+    compare_if_taken(spark, sql)
 
 
 @settings(max_examples=20, phases=PHASES)
 @given(sql=grouped())
 def test_grouped_queries_mean_what_spark_means(spark: SparkSession, sql: str) -> None:
-    _compare(spark, sql)
+    compare_if_taken(spark, sql)
 
 
 @pytest.mark.slow
@@ -47,7 +39,7 @@ def test_grouped_queries_mean_what_spark_means(spark: SparkSession, sql: str) ->
 @settings(max_examples=1_000, phases=PHASES)
 @given(sql=stateless())
 def test_many_stateless_queries(spark: SparkSession, sql: str) -> None:
-    _compare(spark, sql)
+    compare_if_taken(spark, sql)
 
 
 @pytest.mark.slow
@@ -55,4 +47,4 @@ def test_many_stateless_queries(spark: SparkSession, sql: str) -> None:
 @settings(max_examples=500, phases=PHASES)
 @given(sql=grouped())
 def test_many_grouped_queries(spark: SparkSession, sql: str) -> None:
-    _compare(spark, sql)
+    compare_if_taken(spark, sql)

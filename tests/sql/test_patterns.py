@@ -34,6 +34,16 @@ def escaped(pattern: str) -> str:
         "(a+)?",
         r"\(\[\{\*",
         "ä+",
+        r"^\d+\.\d+\.\d+$",
+        "[a-z]+[0-9]+[A-Z]+x",
+        ".*foo.*bar.*",
+        "^.*foo.*bar",
+        "(error|warning|info): .*",
+        "a{0,99}" * 10 + "b",
+        "[]a-c^-]",
+        "[+--]",
+        "😀+[😀-😎]?",
+        ".{2,}",
     ],
 )
 def test_safe_patterns_pass(pattern: str) -> None:
@@ -69,7 +79,31 @@ def test_safe_patterns_pass(pattern: str) -> None:
         ("a{", "count"),
         ("a{2,1}", "the smaller first"),
         ("a{9999}", "1,000"),
-        (".*a.*b.*c.*", "open repetitions"),
+        (".*a.*b.*c.*", "sql_pattern_steps_max=100,000,000"),
+        ("a.*b.*c", "begin it with ^"),
+        ("^a.*b.*c.*d$", "steps on a text of 1,000 characters"),
+        ("(a|aa)" * 20 + "c", "steps"),
+        ("(?:a|ab?)" * 20 + "c", "steps"),
+        ("xa{0,99}a{0,99}a{0,99}a{0,99}b", "steps"),
+        ("x" + "a?" * 30 + "b", "steps"),
+        ("(a*a*a*a*b|)", "steps"),
+        ("[z-a]", "from a smaller to a larger"),
+        ("[b-aß]", "from a smaller to a larger"),
+        (r"[a-\d]", "from a smaller to a larger"),
+        (r"[\t-\s]", "from a smaller to a larger"),
+        ("[😀-a]", "from a smaller to a larger"),
+        ("[a-", "class"),
+        ("[]", "class"),
+        (r"[\b]", "escape"),
+        ("(?:[^a]b)*", "recurse"),
+        ("(.)+", "recurse"),
+        ("^*", "nothing to repeat"),
+        (r"\b+", "nothing to repeat"),
+        ("()*", "exponential"),
+        ("(^a)*", "exponential"),
+        ("a+*", "repetition"),
+        ("a+?+", "repetition"),
+        ("a{2}{3}", "repetition"),
         ("(" * 30 + "a" + ")" * 30, "deeper than 20"),
     ],
 )
@@ -85,7 +119,7 @@ def test_pattern_length_is_capped() -> None:
     )
 
 
-@pytest.mark.parametrize("pattern", ["a%", "%a%b%", "_", r"a\\%", r"\\\\", "%%%%%%%%%%%%%%"])
+@pytest.mark.parametrize("pattern", ["a%", "%a%b%", "_", r"a\\%", r"\\\\", "%%%%%%%%%%%%%%", "%a%a%a%a%a%a%a%a%a%a%b"])
 def test_like(pattern: str) -> None:
     assert bound(f"SELECT symbol LIKE '{pattern}' AS x, symbol ILIKE '{pattern}' AS y FROM trades")
 
@@ -98,7 +132,12 @@ def test_like(pattern: str) -> None:
         ("symbol LIKE 'a!b' ESCAPE '!'", "must stand before"),
         ("symbol LIKE 'a' ESCAPE '!!'", "one character"),
         ("symbol LIKE 'a' ESCAPE symbol", "in quotes"),
-        (f"symbol LIKE '{'%a' * 9}'", "more than 8"),
+        ("symbol LIKE 'a' ESCAPE '😀'", "below U+10000"),
+        ("symbol ILIKE 'a' ESCAPE ''", "one character"),
+        ("symbol ILIKE 'Ab' ESCAPE 'a'", "not a letter"),
+        ("symbol ILIKE 'a' ESCAPE '\u0307'", "not a letter"),
+        ("symbol ILIKE 'Σ%a%b'", "small letters"),
+        (f"symbol LIKE '{'_' * 1001}'", "sql_pattern_length_max=1,000"),
         ("symbol LIKE symbol", "must be a constant"),
         ("symbol RLIKE symbol", "must be a constant"),
     ],

@@ -87,7 +87,7 @@ class Month:
         """Take, close and commit; answers are not written."""
         first = START_US + number * self._round_panes * PANE_US
         newest = self._ledger.newest
-        cuts = self._rings.cuts()
+        cuts = self._rings.cutting.cuts()
         round = Round(number, newest.newest_us if newest else None, 0,
                       Census(newest_us=first + self._round_panes * PANE_US - 1))
         mark = self._rings.take(cuts, self._panes(cuts, first), round, lambda keys, values, facts: [])

@@ -18,6 +18,7 @@ from headrace.bench import market
 from headrace.bench.report import Figure, Report, machine
 from headrace.bench.windows import ROWS, WARM_ROUNDS, Bench
 from headrace.config import Config
+from headrace.families.windows.sketches.bias import NO_BIAS
 from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
 from headrace.families.windows.sketches.choice import FOREST, TABLE, TREE, costs_of
 from headrace.families.windows.sketches.kinds import points_max
@@ -99,7 +100,10 @@ def drive(keepers: Sequence[tuple[Keeper[Bundle], Sequence[Shape]]], panes: Sequ
                 if start >= 0 and (start - shape.offset_us) % shape.slide_us == 0:
                     parts = keeper.parts(start, now)
                     merged = parts[0].merge(parts[1:])
-                    _ = merged.distinct(merged.groups) if isinstance(merged, Registers) else merged.sizes(merged.groups)
+                    if isinstance(merged, Registers):
+                        merged.distinct(merged.groups, NO_BIAS)
+                    else:
+                        merged.sizes(merged.groups)
             keeper.forget(now - max(s.range_us for s in shapes) + 1)
 
 

@@ -11,37 +11,23 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from headrace.catalog.log import CatalogLog
+from headrace.catalog.log import BASE, CatalogLog
+from headrace.catalog.state import Registered, State, relation_in, relation_out
 from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import CatalogError, near
+from headrace.pausing import collector_paused
+from headrace.records import decoder_of
 from headrace.sql import codec
 from headrace.sql.query import Query
-from headrace.values import Field, Relation, Type
+from headrace.values import Relation
+
+__all__ = ["Catalog", "Registered"]
 
 _NAME = re.compile(r"[^\W\d]\w*(?:[-.]\w+)*", re.UNICODE)
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """A live query: its id, the catalog version that brought it, and why it is quarantined and since when, if it is."""
-
-    id: int
-    query: Query
-    version: int
-    quarantine: str | None = None
-    until: int | None = None
-
-    def is_answered_with(self, version: int) -> bool:
-        """Whether a round with this version of the catalog answers it."""
-        return self.version <= version and (self.until is None or version < self.until)
-
-    @property
-    def name(self) -> str:
-        return self.query.name
 
 
 class Catalog:
@@ -62,6 +48,8 @@ class Catalog:
         self._quarantined: set[int] = set()
         self._touched = array("q"), array("q")  # versions, and the ids of the queries they came with or changed
         self._next_id = 1
+        self._recorded = 0  # queries that the log's file adds, drops and quarantines
+        self._damage: CatalogError | None = None
         self._mutex = threading.RLock()
         self.refresh()
 
@@ -90,7 +78,7 @@ class Catalog:
     def version(self) -> int:
         return self._log.version
 
-    def mark(self, version: int) -> int:
+    def mark(self, version: int) -> int | None:
         """Tells one catalog's past from another's; see `CatalogLog.mark`."""
         return self._log.mark(version)
 
@@ -100,11 +88,19 @@ class Catalog:
 
     def refresh(self) -> bool:
         """Whether anything was new."""
-        with self._mutex:
-            before = self._log.version
-            records = self._log.read()[: self._until]
-            for version, record in enumerate(records, before + 1):
-                self._apply(record, version)
+        with self._mutex, collector_paused():
+            if self._damage is not None:
+                raise self._damage
+            records = self._log.read()
+            try:
+                for version, record in records:
+                    if self._until is not None and version > self._until and record["do"] != BASE:
+                        break
+                    with self._log.door(version):
+                        self._apply(record, version)
+            except CatalogError as error:
+                self._damage = error  # what has been read will not be read again
+                raise
             return bool(records)
 
     # -- changes ------------------------------------------------------------------------------
@@ -123,7 +119,7 @@ class Catalog:
                     value=_definition(relation), choices=(_definition(known),),
                     hint="choose another name, or use the definition it has",
                 )
-            return {"do": "create", "relation": _relation_out(relation)}
+            return {"do": "create", "relation": relation_out(relation)}
 
         self._change(record)
 
@@ -180,8 +176,12 @@ class Catalog:
         return found
 
     def at(self, version: int) -> Mapping[str, Registered]:
-        """The queries there were at an earlier version."""
-        return Catalog(self._disk, self._config, version).queries
+        """The queries there were at an earlier version; without those that were gone before the log was compacted."""
+        past = Catalog(self._disk, self._config, version).queries
+        return {
+            name: own if own.until is None or own.until <= version else replace(own, quarantine=None, until=None)
+            for name, own in past.items() if own.version <= version
+        }
 
     def relation_or_none(self, name: str) -> Relation | None:
         return self.relations.get(name) or next(
@@ -213,26 +213,56 @@ class Catalog:
             if made is not None:
                 self._log.append(made)
                 self.refresh()
+                self._compact()
+
+    def _compact(self) -> None:
+        """Once most of the log speaks of what is gone, it is written anew: each change pays for its own part of it."""
+        garbage = self._recorded - len(self._queries)
+        if self._log.size >= self._config.catalog_compact_bytes and 2 * garbage > self._recorded:
+            own = sorted(self._queries.values(), key=lambda r: r.id)
+            state = State(self._next_id, tuple(self.relations.values()), tuple(own))
+            if self._log.compact(state.parts()):
+                self._recorded = len(own)
+
+    def _begin(self, state: State, version: int) -> None:
+        """All that stood at a version: of what was known before, only what has changed is touched."""
+        known = {i: self._queries[name].quarantine for i, name in self._names.items()}
+        queries = {r.name: r for r in state.queries}
+        names = {r.id: r.name for r in state.queries}
+        quarantined = {r.id for r in state.queries if r.quarantine is not None}
+        changed = [r for r in state.queries if r.id not in known or known[r.id] != r.quarantine]
+        for own in sorted(changed, key=lambda r: max(r.version, r.until or 0)):
+            self._touch(own.id, version if known else max(own.version, own.until or 0))
+        for i in known.keys() - names.keys():
+            self._touch(i, version)
+        self.relations = {r.name: r for r in state.relations}
+        self._queries, self._names, self._quarantined = queries, names, quarantined
+        self._next_id, self._recorded = state.next_id, len(queries)
 
     def _apply(self, record: dict[str, Any], version: int) -> None:
         self._copy = None
         match record["do"]:
+            case "base":
+                self._begin(State.of(record["parts"]), version)
             case "create":
-                relation = _relation_in(record["relation"])
+                relation = relation_in(record["relation"])
                 self.relations = {**self.relations, relation.name: relation}  # others may be looping over them
             case "add":
                 for data in record["queries"]:
                     query = codec.decode(data)
                     self._put(Registered(self._next_id, query, version), version)
                     self._next_id += 1
+                    self._recorded += 1
             case "drop":
                 for name in record.get("queries") or (record["query"],):
                     gone = self._queries.pop(name)
                     del self._names[gone.id]
                     self._quarantined.discard(gone.id)
                     self._touch(gone.id, version)
+                    self._recorded += 1
             case "quarantine":
-                for i, reason in record["queries"].items():
+                for i, reason in decoder_of(dict[str, str])(record["queries"]).items():
+                    self._recorded += 1
                     if int(i) in self._names:
                         own = self._queries[self._names[int(i)]]
                         self._put(replace(own, quarantine=reason, until=version), version)
@@ -259,20 +289,6 @@ class Catalog:
                 "not a name", value=name, choices=("letters, digits and _, parts joined by - or .",),
                 hint="start with a letter or _",
             )
-
-
-def _relation_out(relation: Relation) -> dict[str, Any]:
-    return {
-        "name": relation.name, "source": relation.source, "time": relation.time, "late_us": relation.late_us,
-        "key": list(relation.key), "deleted": relation.deleted,
-        "fields": [[f.name, f.type.name, f.type.precision, f.type.scale] for f in relation.fields],
-    }
-
-
-def _relation_in(data: dict[str, Any]) -> Relation:
-    fields = tuple(Field(name, Type(kind, precision, scale)) for name, kind, precision, scale in data["fields"])
-    key, deleted = tuple(data["key"]), data.get("deleted")  # older logs know of no deletions
-    return Relation(data["name"], data["source"], fields, data["time"], data["late_us"], key, deleted)
 
 
 def _definition(relation: Relation) -> str:

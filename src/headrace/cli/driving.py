@@ -71,6 +71,9 @@ def start_spark(engine: Engine) -> None:
 
 def _touch(engine: Engine) -> None:
     """What goes wrong in Spark reaches us as an error of ours; its log would say it again, at length."""
+    from headrace.runtime.quiet import hush
+
+    hush()
     engine.spark.sparkContext.setLogLevel("OFF")
 
 
@@ -89,12 +92,13 @@ def drain(engine: Engine) -> tuple[Tally, bool]:
 
 
 def follow(engine: Engine) -> Tally:
-    """Keep going until Ctrl-C."""
-    start_spark(engine)
-    tally = Tally()
-    tally.skip(engine.statistics())
-    engine.start()
-    _attend(engine, tally, lambda seconds: _failed(engine, seconds))
+    """Keep going until Ctrl-C or SIGTERM, also while it starts."""
+    with interruptible():
+        start_spark(engine)
+        tally = Tally()
+        tally.skip(engine.statistics())
+        engine.start()
+        _attend(engine, tally, lambda seconds: _failed(engine, seconds))
     engine.stop()  # raises what made a stream fail, if that was the end
     tally.absorb(engine.statistics(), monotonic())
     return tally

@@ -22,16 +22,20 @@ if TYPE_CHECKING:
 
 QUERIES_SHOWN = 15
 INTERRUPTED = 130
+RESTARTS = 10  # with the pauses between them, some six minutes
 
 
 def run(
     file: Annotated[Path | None, typer.Argument(help="A .sql file; without, what the home holds.")] = None,
     keep_going: Annotated[bool, typer.Option("--follow", "-f", help="Keep going until Ctrl-C.")] = False,
+    restarts: Annotated[int, typer.Option(
+        min=0, envvar="HEADRACE_RESTART", help="With --follow: how often in a row Spark is started again if it dies."
+    )] = RESTARTS,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Register what FILE declares, run everything that is there, and print a summary."""
     statements = () if file is None else read_script(file)
-    with opened(home, make=file is not None) as engine:
+    with opened(home, make=file is not None, restart=restarts if keep_going else None) as engine:
         Script(engine, lambda: _drain_quietly(engine)).carry_out(statements)
         if not engine.queries():
             raise CatalogError("there is nothing to run", value=home, hint="CREATE QUERY in a file, or headrace add")

@@ -67,6 +67,8 @@ class Script:
 
     def _select(self, sql: str) -> None:
         """A SELECT is a query for a moment: added, run, shown, dropped."""
+        from headrace.evaluation.python_rows import python_rows
+
         name = _free_name({info.name for info in self.engine.queries()})
         self.engine.add(sql, name=name)
         try:
@@ -79,7 +81,7 @@ class Script:
                 "no answers: this query saw no rows, or no window has ended; CREATE QUERY name AS … keeps one standing"
             )
             return
-        console().print(answers_table(found.slice(0, ROWS_SHOWN).to_pylist(), found.column_names))
+        console().print(answers_table(python_rows(found.slice(0, ROWS_SHOWN)), found.column_names))
         if found.num_rows > ROWS_SHOWN:
             note(f"first {ROWS_SHOWN} of {several(found.num_rows, 'answer')}")
 

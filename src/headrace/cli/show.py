@@ -65,9 +65,8 @@ def cell(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, datetime):
-        return value.strftime("%Y-%m-%d %H:%M:%S") + (
-            f".{value.microsecond:06d}".rstrip("0") if value.microsecond else ""
-        )
+        text = value.replace(tzinfo=None).isoformat(" ")
+        return text.rstrip("0") if value.microsecond else text
     if isinstance(value, float):
         return f"{value:,.4f}".rstrip("0").rstrip(".") if math.isfinite(value) and abs(value) < 1e15 else repr(value)
     if isinstance(value, dict):

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from headrace.disk import Disk
 from headrace.errors import HomeError
 from headrace.evaluation.arrow import ARROW_TIME
+from headrace.records import reading
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.query import Query
 from headrace.sql.tree import Bound
@@ -95,7 +96,7 @@ class AnswerFile:
 
     def __init__(self, data: pa.Buffer) -> None:
         self._data = data
-        tail = data.slice(data.size - 16).to_pybytes()
+        tail = data.slice(max(0, data.size - 16)).to_pybytes()
         if tail[8:] != MAGIC:
             raise HomeError("not an answers file", value=tail[8:])
         index = pa.ipc.open_stream(data.slice(int.from_bytes(tail[:8], "little"))).read_all()
@@ -141,13 +142,14 @@ class AnswerLog:
         plain = f"{self._plain(round_id)}/{query_id}/"
         parts: list[pa.Table] = []
         for mark in self._marks_of(round_id):
-            if _is_shared(mark):
-                rows = AnswerFile(self._map(mark)).rows(query_id)
-                parts += [] if rows is None else [dress(query, rows)]
-            elif mark.path.startswith(plain):
-                self._map(mark)
-                rows = pq.read_table(self._disk.root / mark.path, partitioning=None)
-                parts.append(rows.rename_columns(column_names(query)))
+            with reading(self._disk.root / mark.path):
+                if _is_shared(mark):
+                    rows = AnswerFile(self._map(mark)).rows(query_id)
+                    parts += [] if rows is None else [dress(query, rows)]
+                elif mark.path.startswith(plain):
+                    self._map(mark)
+                    rows = pq.read_table(self._disk.root / mark.path, partitioning=None)
+                    parts.append(rows.rename_columns(column_names(query)))
         return pa.concat_tables(parts) if parts else None
 
     def read_all(self, query_id: int, query: Query, after: int = -1) -> Iterator[tuple[int, pa.Table]]:
@@ -161,13 +163,15 @@ class AnswerLog:
         total: Counter[int] = Counter()
         for round_id in self.rounds() if rounds is None else rounds:
             for mark in self._marks_of(round_id):
-                if _is_shared(mark):
-                    total.update(AnswerFile(self._map(mark)).counts())
-                else:
-                    self._map(mark)
-                    query_id = int(mark.path.split("/")[-2])
-                    total[query_id] += pq.read_metadata(self._disk.root / mark.path).num_rows
+                with reading(self._disk.root / mark.path):
+                    total.update(self._counts(mark))
         return dict(total)
+
+    def _counts(self, mark: FileMark) -> dict[int, int]:
+        data = self._map(mark)
+        if _is_shared(mark):
+            return AnswerFile(data).counts()
+        return {int(mark.path.split("/")[-2]): pq.read_metadata(self._disk.root / mark.path).num_rows}
 
     def _plain(self, round_id: int) -> str:
         return plain_folder(self._ledger.folder, round_id)
@@ -212,6 +216,8 @@ def dress(query: Query, rows: pa.Table) -> pa.Table:
     }
     bounds["window"] = pa.StructArray.from_arrays([bounds["start"], bounds["end"]], names=["start", "end"])
     arrays: dict[str, Any] = {}
+    if rows.num_columns != 1 + sum(not isinstance(output.expr, Bound) for output in query.outputs):
+        raise ValueError(f"answers of {rows.num_columns} columns are not those of {query.name!r}")
     stored = iter(rows.columns[1:])
     for output in query.outputs:
         arrays[output.name] = bounds[output.expr.which] if isinstance(output.expr, Bound) else next(stored)

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import ServingError
 from headrace.evaluation.arrow import arrow_type
+from headrace.runtime.collecting import to_arrow
 from headrace.runtime.faults import reason_of
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
@@ -26,7 +27,7 @@ def ask(session: Callable[[], SparkSession], exprs: Sequence[Expr], rows: Sequen
     pairs = pa.table({**columns, AT: np.arange(rows[0].num_rows)})
     texts = [f"{emit(expr, sides=[f'{side}.' for side in SIDES])} AS v{i}" for i, expr in enumerate(exprs)]
     try:
-        found = session().createDataFrame(pairs).selectExpr(AT, *texts).toArrow().sort_by(AT)
+        found = to_arrow(session().createDataFrame(pairs).selectExpr(AT, *texts)).sort_by(AT)
     except PySparkException as error:
         reason = reason_of(error)
         raise ServingError("Spark cannot compute this for a row", value=reason, code=reason.partition(":")[0],

@@ -82,10 +82,12 @@ class Commits:
         keep = {**(newest.keep if newest else {}), **outcome.keep}
         # what a family still needs it restores by its manifests, and by the one before: what came up to there
         first = max(0, min([number + 1 - self._config.manifests_kept, *(k - 1 for k in keep.values())]))
-        catalog = (taken.catalog_version, self._catalog.mark(taken.catalog_version))
+        mark = self._catalog.mark(taken.catalog_version)
+        assert mark is not None, "the newest marks are always known"
+        catalog = (taken.catalog_version, mark)
         return Manifest(
             number, source.checkpoint_id, self._home.epoch, *catalog, first, taken.round.newest_us, source.offsets,
-            source.chain, taken.inputs, tuple(files), keep, asdict(stats), outcome.held,
+            source.chain, taken.inputs, tuple(files), keep, asdict(stats), outcome.held, outcome.choices,
         )
 
     def _write_answers(self, round_id: int, outcome: Outcome) -> FileMark:

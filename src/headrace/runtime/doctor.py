@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 from urllib.parse import unquote
 
 from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import HeadraceError
+from headrace.records import reading
 from headrace.runtime.home import MARK, Home
 from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.sparklogs import SparkLogs
@@ -40,6 +42,8 @@ def examine(home: Path, config: Config | None = None) -> list[Finding]:
     except HeadraceError as error:
         return [Finding("bad", error.what, error.hint)]
     findings = [_holder(home)]
+    if home.stat().st_mode & 0o077:
+        findings.append(Finding("warn", "others than its owner can look into the home", f"chmod 700 {home}"))
     findings.append(Finding("ok", f"catalog version {catalog.version}: {len(catalog.queries)} queries"))
     findings += [
         Finding("warn", f"query {r.name!r} is quarantined: {r.quarantine}", "mend it: drop it, add it again")
@@ -55,12 +59,22 @@ def _holder(home: Path) -> Finding:
     lock = home / "lock"
     if not lock.exists():
         return Finding("ok", "no engine has run this home yet")
-    with open(lock, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return Finding("ok", f"an engine runs this home: {file.read().decode(errors='replace').strip()}")
+    try:
+        what, hint = "the file `lock`", "remove it when no engine runs this home"
+        with reading(lock, what, "HOME", hint), open(lock, "rb") as file:
+            if not _is_free(file):
+                return Finding("ok", f"an engine runs this home: {file.read().decode(errors='replace').strip()}")
+    except HeadraceError as error:
+        return Finding("bad", error.what, error.hint)
     return Finding("ok", "no engine runs this home now")
+
+
+def _is_free(lock: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _stream(disk: Disk, folder: Path, catalog: Catalog) -> list[Finding]:

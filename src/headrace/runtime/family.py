@@ -19,30 +19,35 @@ from pyspark.sql import DataFrame
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
+from headrace.quoting import quote_name
 from headrace.runtime.answers import Block
-from headrace.runtime.ledger import FileMark, Ledger
+from headrace.runtime.ledger import Choices, FileMark, Ledger
 from headrace.runtime.statistics import NO_LOAD, Census, Load, Stopwatch
-from headrace.sql.emit import quote_name
 from headrace.values import Relation
 
 OK, LATE, NO_TIME, BAD = range(4)
 CORRUPT = "_headrace_corrupt"
+BEYOND = "_headrace_beyond"
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows of a round.  Spark has read nothing yet; families build on `frame`."""
+    """The rows of a round.  Spark has read nothing yet; families build on `frame`.  A row whose event time is beyond
+    what is taken (`event_times.py`) is bad and has no time there, so that nothing can overflow by it."""
 
     frame: DataFrame
     relation: Relation
     watermark_us: int | None
     has_corrupt: bool = False
+    has_beyond: bool = False
     is_small: bool = False
     """One task is enough: no shuffle is then needed to group the rows."""
 
     def kind(self) -> str:
         """SQL: whether a row counts (OK), and if not, why."""
-        cases = [f"WHEN `{CORRUPT}` IS NOT NULL THEN {BAD}"] if self.has_corrupt else []
+        cases = [f"WHEN {quote_name(CORRUPT)} IS NOT NULL THEN {BAD}"] if self.has_corrupt else []
+        if self.has_beyond:
+            cases.append(f"WHEN {quote_name(BEYOND)} THEN {BAD}")
         if self.relation.time is not None:
             time = quote_name(self.relation.time)
             cases.append(f"WHEN {time} IS NULL THEN {NO_TIME}")
@@ -106,6 +111,25 @@ class Outcome:
     log_bytes: int = 0
     log_files: int = 0
     load: Load = NO_LOAD
+    choices: dict[str, Choices] = field(default_factory=dict)
+    """By family; see `ledger.py`."""
+
+    def add(self, part: Outcome) -> None:
+        """What another family leaves, too."""
+        self.blocks += part.blocks
+        self.files += part.files
+        self.keep.update(part.keep)
+        self.faults.update(part.faults)
+        self.answers += part.answers
+        self.unshared_s += part.unshared_s
+        self.selectivity.update(part.selectivity)
+        self.groupings = max(self.groupings, part.groupings)
+        self.ring_bytes += part.ring_bytes
+        self.log_bytes += part.log_bytes
+        self.log_files += part.log_files
+        self.held += part.held
+        self.load = part.load if self.load is NO_LOAD else self.load.and_of(part.load)
+        self.choices.update(part.choices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,49 +4,90 @@ from __future__ import annotations
 
 import re
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 
 from headrace.errors import HeadraceError, HomeError, RoundError, SourceError
+from headrace.runtime.sparkuse import WORKER_GONE
 from headrace.values import Relation
 
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*([^\n]*)")
+_CAUSE = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)+([\w$]+)(?:: ([^\n]*))?$", re.M)  # of what py4j raises
 _SOURCE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "PARQUET", "MALFORMED", "FILE_NOT_FOUND")
 _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR")
 UNREADABLE = "SOURCE_UNREADABLE"
-_FULL = ("No space left on device", "Disk quota exceeded")
-_ADVICE = re.compile(r"\s*If necessary,? set [^.]*spark\.sql\.ansi\.enabled.*")
+_WORKER = ("Python worker exited unexpectedly", "Python worker failed to connect back", "Error from python worker",
+           "waiting for the Python worker to connect back")  # fmt: skip
+_CUT_OFF = ("Broken pipe", "Connection reset", "EOFException")
+# Anchored: messages quote the user's text and the values of rows, which may say anything.
+_FULL = re.compile(r"(?:^|: |\] )(?:No space left on device|Disk quota exceeded)", re.M)
+_STOPPED = re.compile(
+    r"(?:^|: |\] )(?:Job \d+ cancelled|Operation has been canceled)|SparkContext was shut down|"
+    r"(?:^|[: ])(?:[a-z]+\.)+(?:\w{0,40}Interrupt\w{0,40}|Cancellation|TaskKilled)Exception\b", re.M,
+)  # fmt: skip
+_ADVICE = re.compile(r"\s?If necessary,? set [^.]{0,40}spark\.sql\.ansi\.enabled.*")
 _VALUE = (
     "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW", "CAST_INVALID_INPUT", "CAST_OVERFLOW", "REMAINDER_BY_ZERO",
     "INVALID_ARRAY_INDEX", "NUMERIC_VALUE_OUT_OF_RANGE", "BINARY_ARITHMETIC_OVERFLOW", "USER_RAISED_EXCEPTION",
     "CANNOT_PARSE_TIMESTAMP", "DATETIME_OVERFLOW", "INTERVAL_ARITHMETIC_OVERFLOW",
 )
+_JAVA = {
+    "PatternSyntaxException": "INVALID_PATTERN: Java does not take the regular expression: {}",
+    "ArithmeticException": "ARITHMETIC_OVERFLOW: {}",
+    "StackOverflowError": "STACK_OVERFLOW: it nests deeper than Spark's stack allows; use a simpler expression or "
+    "pattern, or shorter texts",
+    "OutOfMemoryError": "OUT_OF_MEMORY: evaluating it takes more memory than Spark has ({})",
+    "CompileException": "TOO_COMPLEX: Spark cannot compile it ({})",
+    "InternalCompilerException": "TOO_COMPLEX: Spark cannot compile it ({})",
+    "JaninoRuntimeException": "TOO_COMPLEX: Spark cannot compile it ({})",
+}  # fmt: skip
 
 
 def reason_of(error: BaseException) -> str:
-    """The innermost Spark error, as `CLASS: message` on one line."""
-    found = [(c, m) for c, m in _CLASS.findall(str(error)) if c not in _WRAPPERS]
+    """The innermost error of Spark, or else of Java, as `CLASS: message` on one line."""
+    text = str(error)
+    found = _conditions(text)
     if not found:
-        first = str(error).strip().split("\n")[0]
-        return f"{type(error).__name__}: {first[:300]}"
+        causes = [(type(error).__name__, text.strip().split("\n")[0])]
+        causes += [(c, m) for c, m in _CAUSE.findall(text) if m.strip() or c in _JAVA]  # others say nothing
+        name, message = causes[-1]
+        told = message.strip()[:300]
+        return _JAVA[name].format(told or "it does not say why") if name in _JAVA else f"{name}: {told}"
     name, message = found[0]
     message = _ADVICE.sub("", message.split(" SQLSTATE")[0])  # ANSI mode is not the user's to switch off here
     return f"{name}: {message[:300]}"
 
 
+def _conditions(text: str) -> list[tuple[str, str]]:
+    """Spark's error conditions with their messages, the outermost first."""
+    return [(name, message) for name, message in _CLASS.findall(text) if name not in _WRAPPERS]
+
+
 def is_value_fault(error: BaseException) -> bool:
     """Whether a row's value made an expression fail: the query's fault, not the stream's."""
-    return isinstance(error, PySparkException) and any(name in str(error) for name in _VALUE)
+    return isinstance(error, PySparkException) and _names_value(str(error))
 
 
-def is_query_fault(error: BaseException) -> bool:
-    """Whether the query itself is the cause: a value it cannot take, or a text Spark does not take."""
-    return is_value_fault(error) or isinstance(error, AnalysisException)
+def _names_value(text: str) -> bool:
+    """By its condition; what follows may quote the value, whatever that says."""
+    found = _conditions(text)
+    return bool(found) and found[0][0].startswith(_VALUE)
 
 
-def is_interrupted(error: BaseException) -> bool:
-    """Whether somebody stopped the work: nobody's fault."""
-    text = str(error).lower()
-    return any(word in text for word in ("cancelled", "canceled", "interrupted", "sparkcontext was shut down"))
+def is_worker_gone(error: BaseException) -> bool:
+    """Whether a process that runs Python for Spark was killed, or ended, under its work."""
+    text = str(error)
+    return any(words in text for words in _WORKER) or (
+        "api.python" in text and any(words in text for words in _CUT_OFF))
+
+
+def is_nobodys(error: BaseException) -> bool:
+    """Whether no query can be the cause: somebody stopped the work, the disk is full, or it is our own error."""
+    if isinstance(error, HeadraceError):
+        return True
+    text = str(error)
+    if _names_value(text):
+        return False
+    return bool(_STOPPED.search(text) or _FULL.search(text)) or is_worker_gone(error)
 
 
 def explain_failure(error: BaseException, relation: Relation, round_id: int | None = None) -> HeadraceError:
@@ -55,7 +96,7 @@ def explain_failure(error: BaseException, relation: Relation, round_id: int | No
         return error
     reason = reason_of(error)
     text = str(error)
-    if any(words in text for words in _FULL):
+    if _FULL.search(text):
         return HomeError(
             f"the disk is full: a round of {relation.name!r} could not be written", value=reason,
             hint="free space on this disk and start again: every committed round is safe, the open one is repeated",
@@ -66,6 +107,18 @@ def explain_failure(error: BaseException, relation: Relation, round_id: int | No
             f"a file of the source of {relation.name!r} cannot be read, or does not fit its schema", value=reason,
             hint="mend the file or take it away, and run again: nothing of this round was committed, the files "
             "that are there then are read", code=UNREADABLE,
+        )
+    if is_worker_gone(error):
+        return RoundError(
+            f"a Python worker of Spark ended in a round of {relation.name!r}, each time it was tried", value=reason,
+            hint="nothing of this round was committed, run again; if Linux killed it for want of memory, give the "
+            "machine more, or read fewer rows a round (maxFilesPerTrigger)", round_id=round_id, code=WORKER_GONE,
+        )
+    if isinstance(error, MemoryError) or "OutOfMemoryError" in text:
+        return RoundError(
+            f"there is not enough memory for a round of {relation.name!r}", value=reason, round_id=round_id,
+            hint="nothing of this round was committed; raise driver_memory, give the machine more memory, or read "
+            "fewer rows a round (maxFilesPerTrigger)", code="MEMORY",
         )
     return RoundError(
         f"a round of {relation.name!r} failed", value=reason, round_id=round_id,

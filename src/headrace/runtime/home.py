@@ -2,7 +2,8 @@
 
     home/HEADRACE                 format and id
     home/catalog.log              streams, tables, queries (headrace.catalog)
-    home/lock, home/epoch         who runs it, and the how-manieth owner that is
+    home/tmp                      Spark's temporary files, gone when it ends
+    home/lock, home/epoch         who runs it, and how many engines have so far
     home/streams/<name>/checkpoint   Spark's own logs
                        /rounds       a manifest for each committed round: the truth
                        /answers      answers by round
@@ -10,7 +11,8 @@
                        /joins        rows of joined relations by round, and whom they affect
                        /levels       the joins' queries as workers look them up; the newest manifest names them
                        /folded       panes of old rounds, folded; the newest manifest names them
-                       /dead         rows that did not fit
+                       /dead         rows that did not fit, or whose event time is not taken
+                       /newest       the newest round, to notice when its manifest is lost
 """
 
 from __future__ import annotations
@@ -21,16 +23,29 @@ import os
 import socket
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 from urllib.parse import quote
 
-from headrace.disk import Disk
+from headrace.disk import PRIVATE_FOLDER, Disk
 from headrace.errors import HomeError
+from headrace.records import decode, reading
 
-FORMAT = 4
+FORMAT = 5
 MARK = "HEADRACE"
 STREAM_FOLDERS = ("rounds", "answers", "panes", "folded", "rows", "table", "joins", "levels", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    format: int
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Epoch:
+    epoch: int
 
 
 class Home:
@@ -41,7 +56,12 @@ class Home:
         self.disk = disk or Disk(root)
         self.epoch = 0
         self._lock: IO[bytes] | None = None
-        self._open()
+        try:
+            self._open()
+        except (OSError, ValueError) as error:  # a folder nobody may look into, a name too long or with a NUL
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise HomeError("the home cannot be opened", value=f"{reason}: {str(root)!r}",
+                            hint="name a folder that this user may read and write") from error
 
     def stream_folder(self, name: str) -> str:
         """The folder of a stream or table, made with its parts if it is missing."""
@@ -94,13 +114,11 @@ class Home:
             self._lock = None
 
     def _read_epoch(self) -> int:
-        try:
-            return int(json.loads((self.root / "epoch").read_text())["epoch"])
-        except FileNotFoundError:
+        path = self.root / "epoch"
+        if not path.exists():
             return 0
-        except (ValueError, KeyError, TypeError) as error:
-            raise HomeError("the file `epoch` is damaged", value=str(self.root / "epoch"),
-                            hint="restore it, or remove it when no engine runs this home") from error
+        with reading(path, "the file `epoch`", "HOME", "restore it, or remove it when no engine runs this home"):
+            return decode(_Epoch, json.loads(path.read_bytes())).epoch
 
     def _take_over(self, lock: IO[bytes]) -> None:
         self.epoch = self._read_epoch() + 1
@@ -123,6 +141,7 @@ class Home:
         mark = self.root / MARK
         if mark.exists():
             self._check(mark)
+            self._tighten()
             return
         if self.root.exists() and not self.root.is_dir():
             raise HomeError("the home is not a folder", value=str(self.root), hint="name a folder, or one to be made")
@@ -136,13 +155,15 @@ class Home:
         self.disk.make_root()
         self.disk.put_aside(MARK, json.dumps({"format": FORMAT, "id": str(uuid.uuid4())}).encode())
 
+    def _tighten(self) -> None:
+        """Only its owner looks into a home; one that was made before that was so is shut now."""
+        if self.root.stat().st_mode & 0o077:
+            with suppress(OSError):  # it belongs to another user: `headrace doctor` says so
+                self.root.chmod(PRIVATE_FOLDER)
+
     def _check(self, mark: Path) -> None:
-        try:
-            data: dict[str, Any] = json.loads(mark.read_bytes())
-            found = data["format"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise HomeError(f"the file {MARK} of the home is damaged", value=str(mark),
-                            hint="restore it from a backup") from error
+        with reading(mark, f"the file {MARK} of the home", "HOME", "restore it from a backup"):
+            found = decode(_Mark, json.loads(mark.read_bytes())).format
         if found != FORMAT:
             raise HomeError(
                 "the home is of another version", value=f"format {found}", choices=(f"format {FORMAT}",),

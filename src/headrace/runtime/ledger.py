@@ -16,11 +16,15 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.catalog.catalog import Catalog
 from headrace.disk import Bytes, Disk
 from headrace.errors import HomeError
+from headrace.records import decode, reading
+from headrace.runtime.statistics import check_stats
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,16 @@ class FileMark:
     crc: int
 
 
+Choices = Mapping[str, Any]
+"""What a family has decided by the rounds so far, as JSON has it: it does the next round by it, restarted or not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What one round read, and what it made of it.
 
-    `held`: files of earlier rounds that the state still needs, beside those of the rounds `keep` speaks of."""
+    `held`: files of earlier rounds that the state still needs, beside those of the rounds `keep` speaks of.
+    `choices`: by family."""
 
     round_id: int
     checkpoint_id: str
@@ -52,22 +61,27 @@ class Manifest:
     keep: Mapping[str, int] = field(default_factory=dict)
     stats: Mapping[str, Any] = field(default_factory=dict)
     held: tuple[FileMark, ...] = ()
+    choices: Mapping[str, Choices] = field(default_factory=dict)
 
 
 def mark_of(path: str, data: Bytes) -> FileMark:
     return FileMark(path, len(data), zlib.crc32(data))
 
 
-class Ledger:
-    """Manifests below `<folder>/rounds`."""
+NEWEST = "newest"
 
-    def __init__(self, disk: Disk, folder: str) -> None:
+
+class Ledger:
+    """Manifests below `<folder>/rounds`.  `is_empty`: none is looked for."""
+
+    def __init__(self, disk: Disk, folder: str, is_empty: bool = False) -> None:
         self._disk = disk
         self.folder = folder
         self.rounds: list[int] = []
         self.newest: Manifest | None = None
         self._leftover: list[int] = []
-        self.refresh()
+        if not is_empty:
+            self.refresh()
 
     def path(self, round_id: int) -> str:
         return f"{self.folder}/rounds/{round_id:012d}.json"
@@ -90,8 +104,9 @@ class Ledger:
 
     def _go_through(self) -> None:
         found = self._found()
-        if self.newest is not None and (not found or found[-1] < self.newest.round_id):
-            raise self.missing(self.newest.round_id)
+        known = max(newest_known(self._disk, self.folder), -1 if self.newest is None else self.newest.round_id)
+        if known >= 0 and (not found or found[-1] < known):
+            raise self.missing(known)
         if found and (self.newest is None or found[-1] > self.newest.round_id):
             self.newest = self.read(found[-1])
         if self.newest is not None:
@@ -108,26 +123,49 @@ class Ledger:
 
     def read(self, round_id: int) -> Manifest:
         path = self._disk.root / self.path(round_id)
+        what = f"the manifest of round {round_id}"
         try:
-            line = path.read_bytes()
-        except FileNotFoundError:
-            raise self.missing(round_id) from None
+            with reading(path, what, "MANIFEST_DAMAGED"):
+                line = path.read_bytes()
+        except HomeError as error:
+            raise self.missing(round_id) if isinstance(error.__cause__, FileNotFoundError) else error from None
         crc, _, body = line.rstrip(b"\n").partition(b" ")
         if crc != b"%08x" % zlib.crc32(body):
             raise HomeError(
-                f"the manifest of round {round_id} is damaged", value=str(path),
+                f"{what} is damaged", value=str(path),
                 hint="restore it from a backup; `headrace doctor` shows what the home holds", code="MANIFEST_DAMAGED",
             )
-        data = json.loads(body)
-        data["inputs"] = tuple((p, s, t) for p, s, t in data["inputs"])
-        data["files"] = tuple(FileMark(**f) for f in data["files"])
-        data["held"] = tuple(FileMark(**f) for f in data.get("held", ()))
-        return Manifest(**data)
+        with reading(path, what, "MANIFEST_DAMAGED"):
+            return self._checked(decode(Manifest, json.loads(body)), round_id)
+
+    def _checked(self, found: Manifest, round_id: int) -> Manifest:
+        """What the types do not say of a manifest."""
+        if found.round_id != round_id or not 0 <= found.first_round <= round_id or found.catalog_version < 0:
+            raise ValueError("it is of another round")
+        for mark in (*found.files, *found.held):
+            if not mark.path.startswith(f"{self.folder}/") or ".." in mark.path or mark.size < 0:
+                raise ValueError(f"{mark.path}: not a file of this stream")
+        return found
+
+    def stats(self, manifest: Manifest) -> Mapping[str, Any]:
+        """What a round measured, checked: only who asks for it pays for that."""
+        with reading(self._disk.root / self.path(manifest.round_id), code="MANIFEST_DAMAGED"):
+            check_stats(manifest.stats)
+        return manifest.stats
+
+    def chosen(self, family: str, kind: type[T]) -> T:
+        """What a family has decided by the rounds so far; where it has nothing yet, what `kind()` says."""
+        newest = self.newest
+        if newest is None:
+            return kind()
+        with reading(self._disk.root / self.path(newest.round_id), code="MANIFEST_DAMAGED"):
+            return decode(kind, newest.choices.get(family, {}))
 
     def commit(self, manifest: Manifest) -> None:
         """The moment a round becomes true.  Its files are durable already."""
         body = json.dumps(asdict(manifest), separators=(",", ":")).encode()
         self._disk.put_aside(self.path(manifest.round_id), b"%08x %s\n" % (zlib.crc32(body), body))
+        self._disk.write(f"{self.folder}/{NEWEST}", _newest_line(manifest.round_id))
         stale = bisect_left(self.rounds, manifest.first_round)
         gone, self._leftover = self._leftover + self.rounds[:stale], []
         self.newest = manifest
@@ -138,10 +176,8 @@ class Ledger:
     def check(self, mark: FileMark) -> bytes:
         """The content of a committed file, or a clear stop when it is not what was committed."""
         path = self._disk.root / mark.path
-        try:
+        with reading(path):
             data = path.read_bytes()
-        except FileNotFoundError:
-            raise damaged(path, "is missing") from None
         if len(data) != mark.size or zlib.crc32(data) != mark.crc:
             raise damaged(path, "does not match its checksum")
         return data
@@ -182,15 +218,48 @@ def damaged(path: Path, how: str) -> HomeError:
     )
 
 
+def newest_known(disk: Disk, folder: str) -> int:
+    """The round of which the file `newest` knows that it was committed, or −1.
+
+    It is written after each commit and never synced: it may be older than the newest manifest, or torn, and then says
+    nothing; but a manifest it names has been there."""
+    try:
+        line = (disk.root / folder / NEWEST).read_bytes()
+        number = int(line[:12])
+    except (OSError, ValueError):
+        return -1
+    return number if number >= 0 and line == _newest_line(number) else -1
+
+
+def _newest_line(round_id: int) -> bytes:
+    text = b"%012d" % round_id
+    return b"%s %08x\n" % (text, zlib.crc32(text))
+
+
+def check_folder(disk: Disk, folder: str, catalog: Catalog) -> None:
+    """Whether the catalog is the one a stream was answered with, without going through its manifests if that can be
+    helped."""
+    known = newest_known(disk, folder)
+    if known < 0:
+        check_catalog(Ledger(disk, folder), catalog)
+        return
+    check_manifest(Ledger(disk, folder, is_empty=True).read(known), folder, catalog)
+
+
 def check_catalog(ledger: Ledger, catalog: Catalog) -> None:
     """Is the catalog the one the committed rounds were answered with, or a later state of it?"""
-    newest = ledger.newest
-    if newest is None:
-        return
+    if ledger.newest is not None:
+        check_manifest(ledger.newest, ledger.folder, catalog)
+
+
+def check_manifest(newest: Manifest, folder: str, catalog: Catalog) -> None:
+    """The same, by one manifest."""
+    if newest.catalog_version > catalog.version:
+        catalog.refresh()  # somebody may have changed it, and a round been committed with that, since it was read
     lost = newest.catalog_version > catalog.version
-    if lost or catalog.mark(newest.catalog_version) != newest.catalog_mark:
+    if lost or catalog.mark(newest.catalog_version) not in (newest.catalog_mark, None):
         raise HomeError(
             "the catalog log has lost committed changes" if lost else "the catalog log is another one",
-            value=f"version {catalog.version}; {ledger.folder} was answered with version {newest.catalog_version}",
+            value=f"version {catalog.version}; {folder} was answered with version {newest.catalog_version}",
             hint="restore catalog.log from a backup", code="CATALOG_LOST",
         )

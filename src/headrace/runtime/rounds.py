@@ -4,41 +4,44 @@ Structured Streaming calls `_round` with each micro-batch (round id = Spark's ba
 Answering and committing, which need no rows, go on after it has returned, while Spark reads the next round; that one
 waits for the commit before it is answered itself.  So Spark may have noted one round as done that is not: after a
 crash it is told to do that round again (`sparklogs.py`).  Answers are published after the commit, as ever.
-A round that Spark repeats is recognised by its input, not by its id alone.
 """
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import perf_counter
+from time import time as wall_clock
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
-from headrace.errors import HeadraceError, RoundError
+from headrace.errors import HeadraceError, RoundError, SourceError
+from headrace.pausing import set_aside, take_back
 from headrace.runtime.commit import Commits, Stat, Taken
-from headrace.runtime.dead import bury
+from headrace.runtime.dead import DeadLetters
+from headrace.runtime.event_times import TimeLimits
 from headrace.runtime.family import Batch, Change, Family, Outcome, Place, Reading, Round, Work
-from headrace.runtime.faults import UNREADABLE, explain_failure
+from headrace.runtime.faults import explain_failure
 from headrace.runtime.home import Home
 from headrace.runtime.later import Later
-from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog
+from headrace.runtime.ledger import FileMark, Ledger, check_catalog
+from headrace.runtime.repeats import check_repeat
 from headrace.runtime.session import settle_session
-from headrace.runtime.sources import FILES, open_source, parse_source, read_again
+from headrace.runtime.sources import FILES, check_whole, open_source, parse_source, read_again
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
-from headrace.runtime.statistics import NO_LOAD, RoundStats, Stopwatch
+from headrace.runtime.sparkuse import WORKER_GONE, Gateway, spark_gone
+from headrace.runtime.statistics import RoundStats, Stopwatch
 from headrace.values import Relation
 
 RECENT_ROUNDS = 1_000
 MANY_QUERIES = 1_000
+_AS_IT_WAS = ("CHECKPOINT_MISMATCH", "STOPPING", WORKER_GONE)
 
 
 class Pipeline:
@@ -53,6 +56,7 @@ class Pipeline:
         config: Config,
         assign: Callable[[Registered], str],
         later: Later | None = None,
+        clock: Callable[[], float] = wall_clock,
     ) -> None:
         self._home = home
         self.relation = relation
@@ -60,6 +64,7 @@ class Pipeline:
         self._families = families
         self._config = config
         self._assign = assign
+        self._clock = clock
         self.ledger = Ledger(home.disk, home.stream_folder(relation.name))
         self._logs = SparkLogs(home.disk, self.ledger.folder)
         self._commits = Commits(home, relation.name, self.ledger, self._logs, catalog, config)
@@ -79,6 +84,7 @@ class Pipeline:
         self._stopped = False
         self._is_foreign = self._is_given = False
         self._query: StreamingQuery | None = None
+        self._gateway: Gateway | None = None
         self.error: HeadraceError | None = None
         self.recent: deque[RoundStats] = deque(maxlen=RECENT_ROUNDS)
         self.published = threading.Condition()
@@ -108,40 +114,61 @@ class Pipeline:
 
     def start(self, spark: SparkSession, frame: DataFrame | None, drain: bool) -> None:
         """Begin reading: to the end of what is there (`drain`), or until `stop`."""
-        source = frame if frame is not None else open_source(spark, self.relation)
-        writer = source.writeStream.foreachBatch(self._round).option("checkpointLocation", self._logs.location)
-        writer = writer.queryName(f"headrace_{self.relation.name}_{id(self)}")
-        if drain:
-            writer = writer.trigger(availableNow=True)
-        elif self._config.trigger_ms:
-            writer = writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds")
+        self._gateway = Gateway(spark)
         self._returned_s = self._committed_s = None
         self._is_foreign = self._is_given = frame is not None
         try:
+            source = frame if frame is not None else open_source(spark, self.relation, self._config.secrets_file)
+            writer = source.writeStream.foreachBatch(self._round).option("checkpointLocation", self._logs.location)
+            writer = writer.queryName(f"headrace_{self.relation.name}_{id(self)}")
+            if drain:
+                writer = writer.trigger(availableNow=True)
+            elif self._config.trigger_ms:
+                writer = writer.trigger(processingTime=f"{self._config.trigger_ms} milliseconds")
             self._query = writer.start()
-        except PySparkException as error:
-            raise explain_failure(error, self.relation) from error
+        except Exception as error:
+            raise self._explain(error) from error
 
     def stop(self) -> None:
-        """Let the round under way finish, then stop: after this returns nothing of ours writes to the home."""
+        """Let the round under way finish, then stop: after this returns nothing of ours writes to the home.  What Spark
+        says to it is kept in `error`: it may be dead."""
         with self._working:
             self._stopped = True
         # not inside the lock: Spark waits for a round that has just been called, and that one for the lock
-        if self._query is not None:
-            self._query.stop()
+        failure: HeadraceError | None = None
+        query = self._query
+        try:
+            failure = self.failure()
+            if query is not None:
+                query.stop()
+        except Exception as error:  # noqa: BLE001 - told by whoever asks for `error`
+            self.error = self.error or self._explain(error)
+        finally:
             self._query = None
-            with suppress(HeadraceError):  # it is in `error`
-                self._later.wait()
-            self._give_back()
+            self._come_to_rest(failure, was_reading=query is not None)
+
+    def _come_to_rest(self, failure: HeadraceError | None, was_reading: bool) -> None:
+        with suppress(Exception):  # it is in `error`
+            self._later.wait()
+        if was_reading:
+            self._give_back(self.error or failure)
         self._later.close()
         self._rest()
-        gc.unfreeze()
+        take_back()
         with self.published:
             self.published.notify_all()
 
     @property
     def is_running(self) -> bool:
         return self._query is not None and self._query.isActive
+
+    def _explain(self, error: BaseException, round_id: int | None = None) -> HeadraceError:
+        """In our words; a Spark that has died under us says all kinds of things."""
+        if isinstance(error, HeadraceError):
+            return error
+        if self._gateway is not None and self._gateway.has_ended(error):
+            return spark_gone()
+        return explain_failure(error, self.relation, round_id)
 
     def join(self) -> None:
         """Wait until a draining pipeline is done; its error is ours."""
@@ -150,13 +177,14 @@ class Pipeline:
             self._query.awaitTermination()
             self._later.wait()
         except Exception as error:
-            with suppress(HeadraceError):
+            with suppress(Exception):
                 self._later.wait()
             self._query = None
-            self._give_back()
-            raise self.error or explain_failure(error, self.relation) from error
+            failure = self.error or self._explain(error)
+            self._give_back(failure)
+            raise failure from error
         finally:
-            gc.unfreeze()
+            take_back()
             self._rest()
         self._query = None
 
@@ -164,10 +192,11 @@ class Pipeline:
         for work in self._works.values():
             work.rest()
 
-    def _give_back(self) -> None:
-        """A file that could not be read may be mended or taken away: only the open round knows of it."""
+    def _give_back(self, failure: HeadraceError | None) -> None:
+        """A file may be mended or taken away: only the open round knows of it.  What is not the round's own failure
+        (a Spark that died, a home that is another's) is repeated as it was."""
         of_files = parse_source(self.relation.source).kind in FILES
-        if of_files and self.error is not None and self.error.code == UNREADABLE:
+        if of_files and isinstance(failure, SourceError | RoundError) and failure.code not in _AS_IT_WAS:
             self._logs.forget(self.ledger.newest)
 
     def failure(self) -> HeadraceError | None:
@@ -177,7 +206,7 @@ class Pipeline:
         if self._query.isActive:
             return self.error
         error = self._query.exception()
-        return None if error is None else self.error or explain_failure(error, self.relation)
+        return None if error is None else self.error or self._explain(error)
 
     # -- a round ----------------------------------------------------------------------------------
 
@@ -201,7 +230,7 @@ class Pipeline:
             self.error = self.error or error
             raise
         except Exception as error:
-            told = explain_failure(error, self.relation, round_id)
+            told = self._explain(error, round_id)
             self.error = self.error or told
             raise told from error
 
@@ -220,6 +249,7 @@ class Pipeline:
             settle_session(frame.sparkSession, self._config)
             self._is_foreign = False
         inputs = stat_inputs(source.files)
+        check_whole(self.relation, inputs)
         taken, readings = self._read(self._frame_of(frame, source), round_id, source, inputs, watch)
         self._next_id, self._last, self._newest_us = round_id + 1, source, taken.round.newest_us
         # a given DataFrame's source may let go of rows once Spark has noted their round as done
@@ -234,7 +264,7 @@ class Pipeline:
         """Whether this round is to be done: it is the next, or Spark repeats one that is done."""
         newest = self.ledger.newest
         if newest is not None and round_id <= newest.round_id:
-            self._check_repeat(round_id, newest)
+            check_repeat(round_id, newest, self.ledger, self._logs)
             return False
         if round_id != self._next_id:
             raise RoundError("Spark has skipped rounds", round_id=round_id, code="CHECKPOINT_MISMATCH",
@@ -272,10 +302,11 @@ class Pipeline:
     ) -> tuple[Taken, list[Reading], dict[int, str]]:
         round = Round(round_id, self._newest_us, self.relation.late_us)
         marks_bad = parse_source(self.relation.source).marks_bad_rows
-        batch = Batch(frame, self.relation, round.watermark_before_us, marks_bad, is_small)
         keep_rows = marks_bad or self._reads_rows_elsewhere()
-        if keep_rows:
-            batch = replace(batch, frame=frame.persist())
+        rows = frame.persist() if keep_rows else frame
+        limits, time = TimeLimits.of(self._config, int(self._clock() * 1e6)), self.relation.time
+        marked = rows if time is None else limits.marked(rows, time)
+        batch = Batch(marked, self.relation, round.watermark_before_us, marks_bad, time is not None, is_small)
         readings: list[Reading] = []
         faults: dict[int, str] = {}
         files: list[FileMark] = []
@@ -289,10 +320,11 @@ class Pipeline:
                 if reading.census is not None:
                     round = replace(round, census=reading.census)
             if round.census.bad and not faults:
-                files = bury(self._home.disk, self.ledger.folder, batch, round, self._config)
+                letters = DeadLetters(rows, self.relation, limits, self._config)
+                files = letters.bury(self._home.disk, self.ledger.folder, round)
         finally:
             if keep_rows:
-                batch.frame.unpersist()
+                rows.unpersist()
         return Taken(round, source, self._last, inputs, tuple(files), self._version, queries), readings, faults
 
     def _replan(self, watch: Stopwatch) -> int:
@@ -336,7 +368,7 @@ class Pipeline:
             if changes[name].comes or changes[name].goes or not self._is_planned:
                 work.replan(changes[name])
         if len(comes) >= MANY_QUERIES:
-            _set_aside()
+            set_aside()
         self._planned_version, self._is_planned = self._version, True
 
     def _reads_rows_elsewhere(self) -> bool:
@@ -354,7 +386,7 @@ class Pipeline:
         with self._noting_errors(taken.round.id):
             total = Outcome()
             for reading in readings:
-                _merge(total, reading.answer(taken.round, watch))
+                total.add(reading.answer(taken.round, watch))
             if total.faults:
                 self._catalog.quarantine(total.faults)
                 self._found = total.faults
@@ -366,40 +398,3 @@ class Pipeline:
         self.recent.append(replace(stats, seconds=seconds))
         with self.published:
             self.published.notify_all()
-
-    def _check_repeat(self, round_id: int, newest: Manifest) -> None:
-        """Spark repeats a committed round when it was killed before noting the commit: same input, nothing to do."""
-        before = Input.of(self.ledger.read(round_id - 1)) if round_id - 1 in self.ledger.rounds else None
-        if round_id != newest.round_id:
-            raise RoundError("Spark repeats an old round", round_id=round_id, code="CHECKPOINT_MISMATCH",
-                             value=f"newest committed round: {newest.round_id}")
-        source = self._logs.input_of(round_id, before)
-        if (source.checkpoint_id, source.offsets) != (newest.checkpoint_id, newest.offsets) or (
-            before is not None and source.chain != newest.chain
-        ):
-            raise RoundError(
-                "Spark repeats the round with another input than was committed", round_id=round_id,
-                code="CHECKPOINT_MISMATCH", hint="`headrace doctor` explains the ways out",
-            )
-
-
-def _set_aside() -> None:
-    """Queries live long and are many objects: Python's collector need not look at them again every few rounds."""
-    gc.collect()
-    gc.freeze()
-
-
-def _merge(total: Outcome, part: Outcome) -> None:
-    total.blocks += part.blocks
-    total.files += part.files
-    total.keep.update(part.keep)
-    total.faults.update(part.faults)
-    total.answers += part.answers
-    total.unshared_s += part.unshared_s
-    total.selectivity.update(part.selectivity)
-    total.groupings = max(total.groupings, part.groupings)
-    total.ring_bytes += part.ring_bytes
-    total.log_bytes += part.log_bytes
-    total.log_files += part.log_files
-    total.held += part.held
-    total.load = part.load if total.load is NO_LOAD else total.load.and_of(part.load)

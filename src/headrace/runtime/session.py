@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from headrace.config import Config
 from headrace.errors import HeadraceError
+from headrace.runtime.quiet import log_level
 
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
 
@@ -20,7 +22,6 @@ _STATIC = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.log.level": "ERROR",
     "spark.sql.restrictedMode.enabled": "true",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
@@ -28,6 +29,9 @@ _STATIC = {
     "spark.sql.ui.retainedExecutions": "5",
     "spark.sql.streaming.ui.enabled": "false",
     "spark.cleaner.periodicGC.interval": "2min",
+    "spark.hadoop.fs.permissions.umask-mode": "077",  # what Spark writes into the home is its owner's, too
+    # A stack or memory that is not enough for one expression fails its task; Spark would end the whole JVM.
+    "spark.executor.killOnFatalError.depth": "0",
     # Many predicates make one long method of the generated Java, and a method above 8,000 bytes the JVM would
     # interpret, at a tenth of the speed, rather than compile.
     "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
@@ -48,6 +52,10 @@ _SESSION = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.streaming.fileSource.cleaner.numThreads": "0",
+    # Statistics of Parquet files and of rows that Spark keeps in memory leave NaN out and tell -0.0 from 0.0: rows that
+    # pass a filter would be skipped.
+    "spark.sql.parquet.filterPushdown": "false",
+    "spark.sql.inMemoryColumnarStorage.partitionPruning": "false",
     # from 128 groups on Spark would sort the rows for aggregates that keep sketches or lists
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
@@ -58,17 +66,25 @@ CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
-def make_session(config: Config, packages: Sequence[str] = ()) -> SparkSession:
-    """A local session with everything Headrace wants."""
+def make_session(config: Config, packages: Sequence[str] = (), scratch: Path | None = None) -> SparkSession:
+    """A local session with everything Headrace wants; its temporary files in `scratch`, its files nobody else's."""
     check_java()
     builder = SparkSession.builder.appName("headrace").master(config.master)
     settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
+    settings["spark.log.level"] = log_level()
     settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
+    if scratch is not None:
+        settings["spark.local.dir"] = str(scratch)
+        settings["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    before = os.umask(0o077)  # Java inherits it, and the workers it starts
+    try:
+        session = builder.getOrCreate()
+    finally:
+        os.umask(before)
     settle_session(session, config)
     return session
 

@@ -7,15 +7,18 @@ mark rows that do not fit the schema, so that they reach the dead-letter file an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.errors import SourceError, near
+from headrace.quoting import quote_name, quote_text
 from headrace.runtime.family import CORRUPT
-from headrace.sql.emit import quote_name
+from headrace.runtime.faults import reason_of
+from headrace.secret_options import check_address, check_reference, resolve
 from headrace.values import BIGINT, TIMESTAMP, Relation
 
 DATAFRAME = "dataframe:"
@@ -33,7 +36,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
             "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "multiLine"),
     "rate": ("rampUpTime", "numPartitions"),
     "kafka": ("startingOffsets", "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "kafka.group.id",
-              "kafka.security.protocol", "kafka.sasl.mechanism", "kafka.sasl.jaas.config"),
+              "kafka.security.protocol", "kafka.sasl.mechanism", "kafka.sasl.jaas.config",
+              "kafka.ssl.truststore.location", "kafka.ssl.truststore.password", "kafka.ssl.keystore.location",
+              "kafka.ssl.keystore.password", "kafka.ssl.key.password"),
 }
 
 
@@ -79,7 +84,11 @@ def absolute(source: Source, text: str) -> str:
 
 
 def check_relation(relation: Relation, source: Source) -> None:
-    """What a source demands of the schema."""
+    """What a source demands of the schema, and that no secret stands in it: the catalog keeps it as it is."""
+    for name, value in source.options:
+        check_reference(name, value)
+    if source.kind != "dataframe" and (source.kind == "kafka" or "://" in source.place):
+        check_address(relation.source, source.place.partition("://")[2] or source.place.partition("/")[0])
     if source.kind == "rate":
         kinds = sorted(str(f.type) for f in relation.fields)
         if kinds != ["bigint", "timestamp"]:
@@ -87,9 +96,20 @@ def check_relation(relation: Relation, source: Source) -> None:
                               hint="e.g. schema='value BIGINT, timestamp TIMESTAMP'")
 
 
-def open_source(spark: SparkSession, relation: Relation) -> DataFrame:
-    """The streaming DataFrame of a relation, with the columns of its schema (and CORRUPT)."""
-    source = parse_source(relation.source)
+def open_source(spark: SparkSession, relation: Relation, secrets_file: str = "") -> DataFrame:
+    """The streaming DataFrame of a relation, with the columns of its schema (and CORRUPT).  Secrets are looked up."""
+    named = parse_source(relation.source)
+    source = replace(named, options=tuple((n, resolve(n, v, secrets_file)) for n, v in named.options))
+    try:
+        return _opened(spark, relation, source)
+    except PySparkException as error:
+        raise SourceError(
+            f"Spark cannot open the source of {relation.name!r}", value=reason_of(error), code="SOURCE_OPEN",
+            hint=f"look at its options; a {source.kind} source takes {', '.join(OPTIONS[source.kind][:4])}, …",
+        ) from error
+
+
+def _opened(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:
     if source.kind in FILES:
         return _open_files(spark, relation, source)
     if source.kind == "rate":
@@ -114,19 +134,31 @@ def check_there(relation: Relation) -> None:
         )
 
 
+def check_whole(relation: Relation, inputs: Sequence[tuple[str, int, int]]) -> None:
+    """A Parquet file without a byte is one that somebody is still writing; Spark takes it for one without rows, and
+    never reads it again."""
+    empty = [path for path, size, _ in inputs if size == 0] if relation.source.startswith("parquet:") else []
+    if empty:
+        raise SourceError(
+            f"a file of the source of {relation.name!r} is empty, which no Parquet file is", value=empty[0],
+            hint="write files elsewhere and move them in when they are whole; mend this one or take it away, and run "
+            "again: nothing of this round was committed", code="SOURCE_UNREADABLE",
+        )
+
+
 def _open_files(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:
     check_there(relation)
     ddl = relation.ddl()
     reader = spark.readStream.format(source.kind)
     if source.marks_bad_rows:
-        ddl += f", `{CORRUPT}` STRING"
+        ddl += f", {quote_name(CORRUPT)} STRING"
         reader = reader.option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
     for name, value in source.options:
         reader = reader.option(name, value)
     frame = reader.schema(ddl).load(source.place)
     if relation.is_table:
         order = "struct(_metadata.file_modification_time, _metadata.file_path)"
-        frame = frame.selectExpr("*", f"{order} AS `{ARRIVAL}`")
+        frame = frame.selectExpr("*", f"{order} AS {quote_name(ARRIVAL)}")
     return frame
 
 
@@ -149,7 +181,7 @@ def _open_rate(spark: SparkSession, relation: Relation, source: Source) -> DataF
     for name, value in source.options:
         reader = reader.option(name, value)
     made = {TIMESTAMP: "timestamp", BIGINT: "value"}
-    return reader.load().selectExpr(*(f"`{made[f.type]}` AS {quote_name(f.name)}" for f in relation.fields))
+    return reader.load().selectExpr(*(f"{quote_name(made[f.type])} AS {quote_name(f.name)}" for f in relation.fields))
 
 
 def _open_kafka(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:
@@ -157,9 +189,13 @@ def _open_kafka(spark: SparkSession, relation: Relation, source: Source) -> Data
     reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
     for name, value in (("startingOffsets", "earliest"), *source.options):
         reader = reader.option(name, value)
-    ddl = f"{relation.ddl()}, `{CORRUPT}` STRING".replace("'", "\\'")
-    parsed = f"from_json(CAST(value AS STRING), '{ddl}', map('columnNameOfCorruptRecord', '{CORRUPT}'))"
-    return reader.load().selectExpr(f"{parsed} AS r").select("r.*")
+    return reader.load().selectExpr(f"{from_json_sql(relation)} AS r").select("r.*")
+
+
+def from_json_sql(relation: Relation) -> str:
+    """A row of the relation from the JSON in a column `value`; what does not fit goes into CORRUPT."""
+    ddl = quote_text(f"{relation.ddl()}, {quote_name(CORRUPT)} STRING")
+    return f"from_json(CAST(value AS STRING), {ddl}, map('columnNameOfCorruptRecord', {quote_text(CORRUPT)}))"
 
 
 def _check_address(kind: str, place: str, text: str) -> None:

@@ -160,9 +160,10 @@ class SparkLogs:
         """Take away Spark's plan of the round that is not committed: its files will be listed anew."""
         end = -1 if newest is None else _log_offset(newest.offsets)
         done = -1 if newest is None else newest.round_id
-        for round_id in self._ids("offsets"):
-            if round_id > done:
-                self._remove(f"offsets/{round_id}")
+        for kind in ("commits", "offsets"):
+            for round_id in self._ids(kind):
+                if round_id > done:
+                    self._remove(f"{kind}/{round_id}")
         self._unlist(end, self._intact(end))
 
     def verify(self, newest: Manifest | None) -> None:
@@ -272,13 +273,15 @@ def stat_inputs(files: tuple[Listed, ...]) -> tuple[tuple[str, int, int], ...]:
         except OSError:
             raise SourceError(
                 "a source file has vanished before its round was committed", value=str(file.local),
-                hint="put the file back as it was; source files may be removed after their round", code="SOURCE_GONE",
+                hint="put the file back as it was, or run again without it: nothing of this round was committed; "
+                "source files may be removed after their round", code="SOURCE_GONE",
             ) from None
         time_ms = found.st_mtime_ns // 1_000_000
         if time_ms != file.time_ms:
             raise SourceError(
                 "a source file has changed since Spark listed it", value=str(file.local),
-                hint="restore the file and its time; move finished files into the source folder, never rewrite them",
+                hint="run again, and it is read as it is now: nothing of this round was committed; move finished files "
+                "into the source folder, never rewrite them",
                 code="SOURCE_CHANGED",
             )
         marks.append((file.path, found.st_size, time_ms))

@@ -7,7 +7,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from time import perf_counter
+from typing import Any
+
+from headrace.records import decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +102,18 @@ class RoundStats:
     def cycle_s(self) -> float:
         """From the end of the round before to the end of this one."""
         return self.seconds["cycle"]
+
+
+def check_stats(data: Mapping[str, Any]) -> None:
+    """What a manifest says was measured is what `RoundStats` would say, or ValueError."""
+    found = decode(RoundStats, data)
+    numbers = (found.rows, found.late, found.no_time, found.bad, found.queries, found.answers, found.load.cells,
+               found.load.pane_us, found.load.predicates, *found.load.groups.values())  # fmt: skip
+    load = found.load
+    measured = (found.seconds, load.priced, load.plain_s, load.standing, found.selectivity)
+    is_finite = all(isfinite(value) for own in measured for value in own.values())
+    if min(numbers) < 0 or "total" not in found.seconds or not is_finite:
+        raise ValueError("a round cannot have measured this")
 
 
 def peak_bytes() -> int:

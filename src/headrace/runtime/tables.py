@@ -7,10 +7,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
+from headrace.quoting import quote_name
 from headrace.runtime.answers import file_mark
 from headrace.runtime.family import BAD, SNAPSHOT, Batch, Outcome, Place, Round
 from headrace.runtime.sources import ARRIVAL
-from headrace.sql.emit import quote_name
 
 NUMBER, ROW = "_headrace_number", "_headrace_row"
 
@@ -70,7 +70,7 @@ def latest_rows(batch: Batch) -> DataFrame:
     """The last row of each key in a round, deletions among them."""
     relation = batch.relation
     fields = [quote_name(f.name) for f in relation.fields]
-    arrival = [f"`{ARRIVAL}`"] if ARRIVAL in batch.frame.columns else []
+    arrival = [quote_name(ARRIVAL)] if ARRIVAL in batch.frame.columns else []
     good = batch.frame.where(f"({batch.kind()}) <> {BAD}")
     new = good.selectExpr(*fields, f"struct({', '.join([*arrival, 'monotonically_increasing_id()'])}) AS {NUMBER}")
     keys = [quote_name(k) for k in relation.key]

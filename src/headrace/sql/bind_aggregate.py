@@ -1,12 +1,14 @@
-"""Aggregates: DISTINCT where it matters, FILTER folded into CASE, and the many ways to write count(*)."""
+"""Aggregates: DISTINCT where it matters, FILTER folded into the arguments, and the many ways to write count(*)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.sql.bands import conjunction
 from headrace.sql.functions import AGGREGATES, INDIFFERENT, ORDERED, PARAMETRIC, Function
+from headrace.sql.sketch_parameters import check_parameters
 from headrace.sql.syntax import Apply, Star
-from headrace.sql.tree import COUNT_ROWS, Aggregate, Call, Expr, Literal
+from headrace.sql.tree import COUNT_ROWS, FILTERED, Aggregate, Call, Expr, Literal
 from headrace.values import BOOLEAN, INT, VOID
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ def bind_aggregate(binder: ExpressionBinder, node: Apply, function: Function) ->
         raise binder.error("* goes with count(*) only", node.args[0], value=node.op)
     args = () if rows else tuple([binder.bind(arg) for arg in node.args])
     kind = COUNT_ROWS.type if rows else binder.typed(function, node, args).type
+    check_parameters(binder, node, function.name, args)
     condition = None if node.filter is None else binder.condition(node.filter)
     binder.inside = ""
     if condition is not None and function.name in ORDERED:
@@ -32,7 +35,7 @@ def bind_aggregate(binder: ExpressionBinder, node: Apply, function: Function) ->
         return _count(args, condition)
     if condition is not None:
         measured = 1 if function.name in PARAMETRIC else len(args)
-        args = (*[_when(condition, arg) for arg in args[:measured]], *args[measured:])
+        args = (*[_filtered(condition, arg) for arg in args[:measured]], *args[measured:])
     return Aggregate(function.name, args, kind, node.distinct and function.name not in INDIFFERENT)
 
 
@@ -61,13 +64,12 @@ def _count(args: tuple[Expr, ...], condition: Expr | None) -> Expr:
     """Rows that pass the condition and have no NULL in the args."""
     args = tuple([arg for arg in args if not isinstance(arg, Literal) or arg.value is None])
     *others, last = args or (_ONE,)
-    for arg in others:
-        test = Call("is_not_null", (arg,), BOOLEAN)
-        condition = test if condition is None else Call("and", (condition, test), BOOLEAN)
+    tests = [Call("is_not_null", (arg,), BOOLEAN) for arg in others]
+    counted = Call("case", (conjunction(tests), last, _NULL), last.type) if tests else last
     if condition is not None:
-        return Aggregate("count", (_when(condition, last),), COUNT_ROWS.type)
-    return COUNT_ROWS if last is _ONE else Aggregate("count", (last,), COUNT_ROWS.type)
+        return Aggregate("count", (_filtered(condition, counted),), COUNT_ROWS.type)
+    return COUNT_ROWS if counted is _ONE else Aggregate("count", (counted,), COUNT_ROWS.type)
 
 
-def _when(condition: Expr, value: Expr) -> Expr:
-    return Call("case", (condition, value, _NULL), value.type)
+def _filtered(condition: Expr, value: Expr) -> Expr:
+    return Call(FILTERED, (condition, value), value.type)

@@ -133,7 +133,7 @@ class ExpressionBinder:
             if function.rule in (rules.compare, rules.nullif):
                 args = self._times(args, nodes or node.args)
             kind = function.rule(args)
-            self._check_pattern(function.name, args)
+            args = self._pattern(function.name, args)
         except MismatchError as error:
             raise self._mismatch(error, node, nodes or node.args) from None
         return Call(function.name, args, kind)
@@ -149,20 +149,21 @@ class ExpressionBinder:
         wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most:,}"
         raise self.error(f"{node.op} takes {wanted} arguments", node, value=f"{count} arguments")
 
-    def _check_pattern(self, op: str, args: tuple[Expr, ...]) -> None:
+    def _pattern(self, op: str, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The arguments, with the pattern as it is given to Spark."""
         if op not in ("like", "ilike", "rlike"):
-            return
+            return args
         pattern = args[1]
         if not isinstance(pattern, Literal):
             raise MismatchError("the pattern must be a constant", arg=1, value=pattern.type,
                            hint="use startswith, endswith or contains to compare two columns")
         if pattern.value is None:
-            return
+            return args
         if op == "rlike":
-            patterns.check_regex(str(pattern.value), self.config.sql_pattern_length_max)
-        else:
-            escape = args[2].value if len(args) == 3 and isinstance(args[2], Literal) else "\\"
-            patterns.check_like(str(pattern.value), str(escape))
+            return args[0], Literal(patterns.check_regex(str(pattern.value), self.config), STRING)
+        escape = args[2].value if len(args) == 3 and isinstance(args[2], Literal) else patterns.ESCAPE
+        patterns.check_like(str(pattern.value), str(escape), op == "ilike", self.config)
+        return args
 
     def _times(self, args: tuple[Expr, ...], nodes: tuple[Node, ...]) -> tuple[Expr, ...]:
         """A constant string beside a time is a time: `ts > '2024-01-01'`."""

@@ -136,8 +136,6 @@ class Names:
             raise SQLError("the event time of a window is a TIMESTAMP", sql=self.sql, at=node.at, value=column.type)
 
     def _length(self, node: Node, which: str) -> int:
-        if isinstance(node, Apply) and node.op == "negate" and not node.is_function:
-            node = node.args[0]
         if not isinstance(node, Constant) or node.type not in (STRING, INTERVAL):
             shown = node.shown if isinstance(node, Constant) else "an expression"
             raise SQLError(f"the {which} of a window is a constant", sql=self.sql, at=node.at, value=shown,
@@ -149,5 +147,5 @@ class Names:
                            choices=error.choices, hint=error.hint) from None
         if which != "offset" and length <= 0:
             raise SQLError(f"the {which} of a window must be longer than nothing", sql=self.sql, at=node.at,
-                           value=repr(node.value))
+                           value=repr(node.value) if node.type == STRING else node.shown)
         return length

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from headrace.errors import CatalogError
+from headrace.records import INT_MAX
 from headrace.sql.query import Output, Query
 from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Key, Literal
 from headrace.values import Type, Window
@@ -40,17 +41,21 @@ def encode(query: Query) -> dict[str, Any]:
 def decode(data: Mapping[str, Any]) -> Query:
     """The query that `encode` wrote."""
     try:
+        hints, grouped = tuple(data["hints"]), data["grouped"]
+        "".join((data["name"], data["sql"], data["source"], data.get("joined") or "", *hints)).encode()  # all are texts
+        if type(grouped) is not bool:
+            raise ValueError(f"grouped: {grouped!r}")
         return Query(
             data["name"],
             data["sql"],
             data["source"],
-            tuple([Output(name, decode_expr(text)) for name, text in data["outputs"]]),
+            _outputs(tuple([(name, text) for name, text in data["outputs"]])),
             None if data["where"] is None else decode_expr(data["where"]),
             tuple([decode_expr(text) for text in data["keys"]]),
-            None if data["window"] is None else Window(*data["window"]),
+            None if data["window"] is None else _window(*data["window"]),
             None if data["having"] is None else decode_expr(data["having"]),
-            data["grouped"],
-            tuple(data["hints"]),
+            grouped,
+            hints,
             data.get("joined"),
         )
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
@@ -58,6 +63,14 @@ def decode(data: Mapping[str, Any]) -> Query:
             "a stored query cannot be read", value=f"{type(error).__name__}: {error}",
             hint="the catalog was damaged, or written by another version",
         ) from error
+
+
+@lru_cache(maxsize=10_000)
+def _window(range_us: int, slide_us: int, offset_us: int) -> Window:
+    if not all(type(n) is int and abs(n) < INT_MAX for n in (range_us, slide_us, offset_us)) or min(
+            range_us, slide_us) <= 0:  # fmt: skip
+        raise ValueError(f"not a window: {range_us}, {slide_us}, {offset_us}")
+    return Window(range_us, slide_us, offset_us)
 
 
 def encode_expr(expr: Expr) -> str:
@@ -103,6 +116,12 @@ def _build(data: list[Any]) -> Expr:
         case ["call", str(op), list(args), str(kind)]:
             return Call(op, tuple([_build(arg) for arg in args]), _type(kind))
     raise ValueError(f"not an expression: {str(data)[:80]}")
+
+
+@lru_cache(maxsize=REMEMBERED_MAX)
+def _outputs(texts: tuple[tuple[str, str], ...]) -> tuple[Output, ...]:
+    "".join([name for name, _ in texts]).encode()  # all are texts
+    return tuple([Output(name, decode_expr(text)) for name, text in texts])
 
 
 @lru_cache(maxsize=1_000)

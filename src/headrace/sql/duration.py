@@ -16,8 +16,10 @@ UNIT_US = {
     "week": 604_800_000_000,
 }
 _CALENDAR = ("month", "quarter", "year")
-_PART = re.compile(r"\s*([+-]?)\s*(\d+)(\.\d+)?\s*([a-z]+)", re.IGNORECASE | re.ASCII)
-_US_MAX = 2**63 - 1
+_DIGITS_MAX, _FRACTION_DIGITS_MAX = 19, 9
+_PART = re.compile(r"\s*(?:([+-])\s*)?(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)", re.IGNORECASE | re.ASCII)
+# Ten thousand years: longer than from year 1 to 9999, and short enough that a time moved by it fits 64 bits.
+US_MAX = 10_000 * 366 * UNIT_US["day"]
 
 
 def parse_duration_us(text: str) -> int:
@@ -27,20 +29,20 @@ def parse_duration_us(text: str) -> int:
         rest = rest[8:]
     total, at = 0, 0
     while match := _PART.match(rest, at):
-        sign, digits, fraction, word = match.groups()
-        total += (-1 if sign == "-" else 1) * _part_us(digits, fraction, word, text)
+        sign, number, word = match.groups()
+        total += (-1 if sign == "-" else 1) * _part_us(number, word, text)
         at = match.end()
     if rest[at:].strip() or at == 0:
         raise HeadraceError(
             "not a length of time", value=repr(text), hint="write a number and a unit, such as '90 minutes'",
             code="DURATION",
         )
-    if abs(total) > _US_MAX:
-        raise HeadraceError("the length of time is too long", value=repr(text), code="DURATION")
+    if abs(total) > US_MAX:
+        raise _too_long(text)
     return total
 
 
-def _part_us(digits: str, fraction: str | None, word: str, text: str) -> int:
+def _part_us(number: str, word: str, text: str) -> int:
     unit = word.lower().removesuffix("s")
     if unit in _CALENDAR:
         raise HeadraceError(
@@ -49,14 +51,20 @@ def _part_us(digits: str, fraction: str | None, word: str, text: str) -> int:
         )
     if unit not in UNIT_US:
         raise HeadraceError("unknown unit of time", value=word, choices=near(unit, UNIT_US, 7), code="DURATION")
-    if len(digits) > 19:
-        raise HeadraceError("the length of time is too long", value=repr(text), code="DURATION")
-    whole = int(digits) * UNIT_US[unit]
-    if fraction is None:
+    digits, point, fraction = number.partition(".")
+    if len(digits) > _DIGITS_MAX:
+        raise _too_long(text)
+    whole = int(digits or "0") * UNIT_US[unit]
+    if not point:
         return whole
-    if unit != "second" or len(fraction) > 7:
+    if unit != "second" or len(fraction) > _FRACTION_DIGITS_MAX:
         raise HeadraceError(
-            "only seconds may have a fraction, of six digits at most", value=repr(text),
+            f"only seconds may have a fraction, of {_FRACTION_DIGITS_MAX} digits at most", value=repr(text),
             hint="use a smaller unit, such as '90 minutes'", code="DURATION",
         )
-    return whole + int(fraction[1:].ljust(6, "0"))
+    return whole + int(fraction[:6].ljust(6, "0"))  # digits past the microsecond are cut off, as Spark does
+
+
+def _too_long(text: str) -> HeadraceError:
+    return HeadraceError("the length of time is too long", value=repr(text), hint="it may be 10,000 years at most",
+                         code="DURATION")

@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from headrace.quoting import quote_name, quote_text
 from headrace.sql.functions import AGGREGATES, SCALARS
+from headrace.sql.patterns import ESCAPE, like_regex
 from headrace.sql.query import Query
-from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Key, Literal
+from headrace.sql.tree import FILTERED, Aggregate, Bound, Call, Column, Expr, Key, Literal
 from headrace.values import BOOLEAN, DATE, DOUBLE, FLOAT, INTERVAL, STRING, Relation, Window
 
 _SUFFIX = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
-_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "$": "\\u0024"}
 
 
 def emit(
@@ -31,11 +32,23 @@ def emit(
         return keys[expr.index]
     if isinstance(expr, Bound):
         return _bound(expr, bounds)
-    args = [emit(arg, keys=keys, bounds=bounds, sides=sides) for arg in expr.args]
+    given, condition = _unfiltered(expr) if isinstance(expr, Aggregate) else (expr.args, None)
+    args = [emit(arg, keys=keys, bounds=bounds, sides=sides) for arg in given]
     if isinstance(expr, Aggregate):
         assert expr.op in AGGREGATES
-        return f"{expr.op}({'DISTINCT ' if expr.distinct else ''}{', '.join(args) or '*'})"
+        if expr.op == "mode" and not expr.distinct:
+            args.append("true")  # the least of equals, as where it is shared; Spark would take any, another each time
+        text = f"{expr.op}({'DISTINCT ' if expr.distinct else ''}{', '.join(args) or '*'})"
+        return text if condition is None else f"{text} FILTER (WHERE {emit(condition, sides=sides)})"
     return _call(expr, args)
+
+
+def _unfiltered(expr: Aggregate) -> tuple[tuple[Expr, ...], Expr | None]:
+    """The arguments as they were written, and the condition of FILTER.
+
+    Spark plans FILTER other than CASE: where no row can pass it leaves out the aggregate, and what might fail."""
+    condition = next((a.args[0] for a in expr.args if isinstance(a, Call) and a.op == FILTERED), None)
+    return tuple(a.args[1] if isinstance(a, Call) and a.op == FILTERED else a for a in expr.args), condition
 
 
 def _bound(expr: Bound, bounds: Sequence[str]) -> str:
@@ -55,21 +68,23 @@ def _call(expr: Call, args: list[str]) -> str:
     if expr.op == "in":
         return f"({args[0]} IN ({', '.join(args[1:])}))"
     if expr.op in ("like", "ilike"):
-        return f"({args[0]} {expr.op.upper()} {' ESCAPE '.join(args[1:])})"
+        return _like(expr, args)
+    if expr.op == "negate" and isinstance(expr.args[0], Literal):
+        return f"(- ({args[0]}))"  # without the inner parentheses it is a literal, and not rounded to 34 digits
     template = SCALARS[expr.op].sql
     return template.format(*args) if template else f"{expr.op}({', '.join(args)})"
 
 
-def quote_name(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def quote_text(text: str) -> str:
-    return "'" + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _unicode(c)) for c in text) + "'"
-
-
-def _unicode(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
+def _like(expr: Call, args: list[str]) -> str:
+    pattern, escape = expr.args[1], expr.args[2] if len(args) == 3 else Literal(ESCAPE, STRING)
+    assert isinstance(pattern, Literal)
+    assert isinstance(escape, Literal)
+    regex = None if pattern.value is None else like_regex(str(pattern.value), str(escape.value))
+    if regex is None:
+        return f"({args[0]} {expr.op.upper()} {' ESCAPE '.join(args[1:])})"
+    if expr.op == "ilike":  # what Spark makes of it: LIKE of both in lower case
+        return f"(lower({args[0]}) RLIKE lower({quote_text(regex)}))"
+    return f"({args[0]} RLIKE {quote_text(regex)})"
 
 
 def _literal(literal: Literal) -> str:
@@ -85,7 +100,7 @@ def _literal(literal: Literal) -> str:
     if kind.is_integral:
         return f"{value}{_SUFFIX[kind.name]}"
     if kind.is_time:
-        return f"{'DATE' if kind == DATE else kind.name.upper()} '{value}'"
+        return f"{'DATE' if kind == DATE else kind.name.upper()} {quote_text(str(value))}"
     if kind == INTERVAL:
         return _interval(int(value))
     assert kind.name == "decimal"
@@ -95,7 +110,7 @@ def _literal(literal: Literal) -> str:
 def _fraction(value: float, suffix: str) -> str:
     if math.isnan(value) or math.isinf(value):
         word = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-        return f"CAST('{word}' AS {'DOUBLE' if suffix == 'D' else 'FLOAT'})"
+        return f"CAST({quote_text(word)} AS {'DOUBLE' if suffix == 'D' else 'FLOAT'})"
     return f"{value!r}{suffix}"
 
 
@@ -105,7 +120,8 @@ def _interval(us: int) -> str:
     minutes, second = divmod(seconds, 60)
     hours, minute = divmod(minutes, 60)
     day, hour = divmod(hours, 24)
-    return f"INTERVAL '{sign}{day} {hour:02}:{minute:02}:{second:02}.{micros:06}' DAY TO SECOND"
+    length = f"{sign}{day} {hour:02}:{minute:02}:{second:02}.{micros:06}"
+    return f"INTERVAL {quote_text(length)} DAY TO SECOND"
 
 
 def emit_query(query: Query, relation: Relation, view: str) -> str:
@@ -142,7 +158,7 @@ def emit_join(query: Query, views: Sequence[str]) -> str:
 
 def _window(window: Window, time: str) -> str:
     range_us = max(window.range_us, window.slide_us) if _has_gaps(window) else window.range_us
-    lengths = ", ".join(f"'{us} microseconds'" for us in (range_us, window.slide_us, window.offset_us))
+    lengths = ", ".join(quote_text(f"{us} microseconds") for us in (range_us, window.slide_us, window.offset_us))
     return f"window({quote_name(time)}, {lengths})"
 
 

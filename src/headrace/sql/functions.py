@@ -7,6 +7,7 @@ deterministic in their arguments: nothing here reads a clock, a file, a session 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -40,8 +41,15 @@ def _overflows(node: Call | Aggregate) -> bool:
 
 def _divides(node: Call | Aggregate) -> bool:
     divisor = node.args[1]
-    known = isinstance(divisor, Literal) and isinstance(divisor.value, int | float) and divisor.value != 0
-    return not known or node.type.name == "decimal"
+    return not (isinstance(divisor, Literal) and _is_not_zero(divisor)) or node.type.name == "decimal"
+
+
+def _is_not_zero(literal: Literal) -> bool:
+    """As Spark has it: 1e-50F is zero in single precision."""
+    if not isinstance(literal.value, int | float):
+        return False
+    is_single = literal.type.name == "float"
+    return (struct.unpack("<f", struct.pack("<f", literal.value))[0] if is_single else literal.value) != 0
 
 
 def _always(node: Call | Aggregate) -> bool:
@@ -82,6 +90,7 @@ SCALARS: dict[str, Function] = {f.name: f for f in (
     Function("ilike", 2, 3, rules.match, risk=_of_pattern, callable=False),
     Function("rlike", 2, 2, rules.match, "({} RLIKE {})", risk=_of_pattern, callable=False),
     Function("case", 3, 10 * MANY * MANY, rules.case, callable=False),
+    Function("filtered", 2, 2, rules.same, "(CASE WHEN {} THEN {} ELSE NULL END)", callable=False),
     Function("cell", 1, 1, rules.count, callable=False),  # only a family makes it: where a value lies
     Function("cast", 1, 1, rules.same, risk=rules.cast_may_raise, callable=False),
     Function("try_cast", 1, 1, rules.same, callable=False),

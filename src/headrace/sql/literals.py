@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import struct
 from datetime import date, datetime
 from decimal import Decimal
 
@@ -22,6 +24,10 @@ from headrace.values import (
 )
 
 DECIMAL_DIGITS_MAX = 38
+LENGTH_MAX = 1_000
+EXPONENT_MAX = 2**31 - 1 - LENGTH_MAX  # Java's BigDecimal holds no larger one
+# Spark compares the digits as written with the largest number: 3.4028235e38F is the largest float, and refused.
+_LARGEST = {"double": Decimal("1.7976931348623157E308"), "float": Decimal("3.4028234663852886E38")}
 BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _SUFFIX = {"L": BIGINT, "S": SMALLINT, "Y": TINYINT}
 TIMES = "from '0001-01-01' to '9999-12-31', with a clock as in '2024-01-01 10:00:00.5', without a time zone"
@@ -31,6 +37,8 @@ _TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d(?::\d\d)?)(\.\d{1,6
 def number(text: str) -> Literal:
     """The literal of a number as written, sign included.  ValueError says what is wrong with it."""
     body = text.upper()
+    if len(body) > LENGTH_MAX:
+        raise ValueError(f"the number is longer than {LENGTH_MAX:,} characters")
     if body.endswith("BD"):
         return _decimal(body[:-2])
     if body[-1] in "DF":
@@ -60,20 +68,39 @@ def _integer(text: str, kind: Type) -> Literal:
 
 
 def _fraction(text: str, kind: Type) -> Literal:
-    value = float(text)
-    if value in (float("inf"), float("-inf")):
+    exact = _exact(text)
+    if exact.copy_abs() > _LARGEST[kind.name]:
         raise ValueError(f"the number does not fit a {kind}")
+    value = float(text)
+    if kind == FLOAT and _halfway(value) and exact != Decimal(value):
+        # Rounded twice, it would go the wrong way: a step towards what was written settles it.
+        value = math.nextafter(value, math.inf if exact > Decimal(value) else -math.inf)
     return Literal(value, kind)
 
 
+def _halfway(value: float) -> bool:
+    """Is this double just between two floats?"""
+    bits = int.from_bytes(struct.pack("<d", value), "little")
+    return bits & ((1 << 29) - 1) == 1 << 28
+
+
+def _exact(text: str) -> Decimal:
+    _, _, exponent = text.partition("E")
+    if exponent and abs(int(exponent)) > EXPONENT_MAX:
+        raise ValueError("the exponent is too large")
+    return Decimal(text)
+
+
 def _decimal(text: str) -> Literal:
-    _, digits, exponent = Decimal(text).as_tuple()
+    value = _exact(text)
+    _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
     precision = max(len(str(int("".join(map(str, digits))))) + max(0, exponent), scale)
     if precision > DECIMAL_DIGITS_MAX:
         raise ValueError(f"the number has more than {DECIMAL_DIGITS_MAX} digits")
-    return Literal(format(Decimal(text), "f"), decimal(precision, scale))
+    text = format(value, "f") if value else f"0e{exponent}" if exponent > 0 else format(value.copy_abs(), "f")
+    return Literal(text, decimal(precision, scale))
 
 
 def timestamp(text: str, kind: Type = TIMESTAMP) -> Literal:

@@ -11,10 +11,10 @@ from headrace.errors import SQLError
 from headrace.sql import literals
 from headrace.sql.parse_core import RESERVED
 from headrace.sql.parse_literal import CONSTANT_WORDS, LiteralParser
-from headrace.sql.syntax import Apply, Name, Node, Star
+from headrace.sql.syntax import Apply, Constant, Name, Node, Star
 from headrace.sql.text import Token
 from headrace.sql.tree import Literal
-from headrace.values import STRING
+from headrace.values import INTERVAL, STRING
 
 OR, AND, NOT, PREDICATE, COMPARE, ADD, MULTIPLY, UNARY = 1, 2, 3, 4, 5, 6, 7, 8
 _POWER = {
@@ -178,6 +178,8 @@ class ExpressionParser(LiteralParser):
         if token.text == "-" and self.token.kind == "number":
             return self._postfix(self.number(self.next(), "-", token))
         operand = self.expression(UNARY)
+        if isinstance(operand, Constant) and operand.type == INTERVAL:
+            return self.negated(operand, token) if token.text == "-" else operand
         return self.apply("negate" if token.text == "-" else "plus", (operand,), token)
 
     def _postfix(self, node: Node) -> Node:
@@ -200,7 +202,7 @@ class ExpressionParser(LiteralParser):
             return self.constant(CONSTANT_WORDS[word], self.next())
         if word in literals.TYPED and following.kind == "string":
             return self.typed(self.next())
-        if word == "INTERVAL" and (following.kind in ("string", "number") or following.upper in ("-", "+")):
+        if word == "INTERVAL" and (following.kind in ("string", "number") or self.at_interval(1)):
             return self.interval(self.next())
         if token.kind == "quoted" or (token.kind == "word" and word not in RESERVED):
             return self._column(token)

@@ -1,140 +1,101 @@
 """Patterns of LIKE and RLIKE: only those that cannot hold a core.
 
-Java matches regular expressions by backtracking; one like (a+)+$ takes exponential time on a long row, and
-cannot be cancelled.  We accept a subset in which the work is bounded by a small power of the length:
-no repetition of what already repeats or branches, no look-around, no references, few open repetitions.
+Java matches regular expressions by backtracking, and cannot be stopped.  (a+)+$ takes exponential time on a long row,
+.*a.*b.*c the fourth power of its length.  So a pattern of RLIKE has a bound on its steps (`regex_work.py`).
+
+LIKE needs no bound: `%` takes as little as it can, and never has to take more once the piece behind it is found.  Java
+does not know that, so where it would backtrack LIKE is emitted as a regular expression that tells it so.
 """
 
 from __future__ import annotations
 
-import re
-
+from headrace.config import Config
+from headrace.sql import regex
+from headrace.sql.regex_work import TEXT_LENGTH, steps
 from headrace.sql.types import MismatchError
 
-OPEN_REPEATS_MAX = 3
-LIKE_GAPS_MAX = 8
-REPEAT_MAX = 1_000
-_BRACES = re.compile(r"\{(\d{1,4})(,?)(\d{0,4})\}")
-_CLASS = re.compile(r"\[\^?\]?(?:\\[dDwWsStnr\W]|[^\]\[\\&])+\]")
-_ESCAPES = frozenset("dDwWsSbBtnr")
+ESCAPE = "\\"
+_BMP_LAST = "\uffff"
 
 
-def check_like(pattern: str, escape: str = "\\") -> None:
+def check_like(pattern: str, escape: str, ignores_case: bool, config: Config) -> None:
     """An escape must stand before %, _ or itself: Spark fails at run time otherwise."""
-    if len(escape) != 1:
-        raise MismatchError("ESCAPE takes one character", value=repr(escape))
-    gaps, at = 0, 0
-    while at < len(pattern):
-        if pattern[at] == escape:
-            if pattern[at + 1 : at + 2] not in ("%", "_", escape):
-                raise MismatchError(f"{escape!r} must stand before %, _ or itself", arg=1, value=repr(pattern))
-            at += 1
-        elif pattern[at] == "%" and pattern[at - 1 : at] != "%":
-            gaps += 1
-        at += 1
-    if gaps > LIKE_GAPS_MAX:
-        raise MismatchError(f"more than {LIKE_GAPS_MAX} of % in one pattern", arg=1, value=repr(pattern))
+    _check_length(pattern, config)
+    if len(escape) != 1 or escape > _BMP_LAST:
+        raise MismatchError("ESCAPE takes one character, below U+10000", arg=2, value=repr(escape))
+    if ignores_case and (not escape.isascii() or escape.isalpha()):
+        # Spark makes the pattern lower case before it looks for the escape.
+        raise MismatchError("ESCAPE of ILIKE takes an ASCII character that is not a letter", arg=2, value=repr(escape))
+    for mark, _ in _marks(pattern, escape):
+        if mark == "escape":
+            raise MismatchError(f"{escape!r} must stand before %, _ or itself", arg=1, value=repr(pattern))
+    if ignores_case and "Σ" in pattern and like_regex(pattern, escape) is not None:
+        # Σ becomes ς at the end of a word, and a regular expression has other words than the pattern.
+        raise MismatchError("ILIKE takes no Σ among several %", arg=1, value=repr(pattern),
+                            hint="write the pattern in small letters")
 
 
-def check_regex(pattern: str, length_max: int) -> None:
-    if len(pattern) > length_max:
+def check_regex(pattern: str, config: Config) -> str:
+    """The pattern to give to Java: the same, without what it may begin or end with."""
+    _check_length(pattern, config)
+    short = regex.trimmed(pattern)
+    worst = steps(regex.parse(short))
+    if worst > config.sql_pattern_steps_max:
         raise MismatchError(
-            f"the pattern is longer than sql_pattern_length_max={length_max:,}", arg=1,
+            f"the pattern may take {float(worst):.0e} steps on a text of {TEXT_LENGTH:,} characters, more than "
+            f"sql_pattern_steps_max={config.sql_pattern_steps_max:,}", arg=1, value=repr(pattern),
+            hint="begin it with ^, use fewer repetitions and choices that overlap, or LIKE '%a%b%c%'",
+        )
+    return short
+
+
+def like_regex(pattern: str, escape: str) -> str | None:
+    """The regular expression to run instead of LIKE; None where LIKE itself cannot backtrack.
+
+    It has no capital letter outside the pieces, so that it may be made lower case as a whole, for ILIKE."""
+    pieces = _pieces(pattern, escape)
+    if len(pieces) < 3 or (len(pieces) == 3 and not pieces[2]):
+        return None
+    first, *middle, last = pieces
+    found = "".join(f"(?>.*?{piece})" for piece in middle if piece)
+    return f"(?s)^{first}{found}.*{last}\\z"
+
+
+def _pieces(pattern: str, escape: str) -> list[str]:
+    """What stands before, between and after the %, as regular expressions."""
+    pieces = [""]
+    for mark, char in _marks(pattern, escape):
+        if mark == "%":
+            if pieces[-1] or len(pieces) == 1:
+                pieces.append("")
+        else:
+            pieces[-1] += "." if mark == "_" else _quoted(char)
+    return pieces
+
+
+def _quoted(char: str) -> str:
+    return f"\\{char}" if char.isascii() and char.isprintable() and not char.isalnum() else char
+
+
+def _marks(pattern: str, escape: str) -> list[tuple[str, str]]:
+    """(kind, character): % and _ as they are, 'char' for what stands for itself, 'escape' for one that may not be."""
+    found: list[tuple[str, str]] = []
+    at = 0
+    while at < len(pattern):
+        char = pattern[at]
+        if char == escape:
+            at += 1
+            char = pattern[at : at + 1]
+            found.append(("char" if char and char in ("%", "_", escape) else "escape", char))
+        else:
+            found.append((char if char in "%_" else "char", char))
+        at += 1
+    return found
+
+
+def _check_length(pattern: str, config: Config) -> None:
+    if len(pattern) > config.sql_pattern_length_max:
+        raise MismatchError(
+            f"the pattern is longer than sql_pattern_length_max={config.sql_pattern_length_max:,}", arg=1,
             value=f"{len(pattern):,} characters",
         )
-    _Regex(pattern).check()
-
-
-class _Regex:
-    """One pass over a pattern.  `groups` holds, per open group, whether it repeats or branches inside."""
-
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self.at = 0
-        self.open_repeats = 0
-        self.groups = [False]
-        self.atom: str | None = None  # None: nothing to repeat; 'one'; 'group'; 'busy' repeats or branches inside
-
-    def check(self) -> None:
-        while self.at < len(self.pattern):
-            self._step(self.pattern[self.at])
-        if len(self.groups) > 1:
-            raise self._error("a group is not closed")
-
-    def _step(self, mark: str) -> None:
-        if mark == "(":
-            self._open()
-        elif mark == ")":
-            self._close()
-        elif mark in "*+?{":
-            self._repeat(mark)
-        elif mark == "[":
-            found = _CLASS.match(self.pattern, self.at)
-            if found is None:
-                raise self._error("a character class we do not accept", "write one like [a-z0-9_]")
-            self._move(len(found.group()), "one")
-        elif mark == "\\":
-            self._escape()
-        elif mark in "|^$":
-            self.groups[-1] |= mark == "|"
-            self._move(1, None)
-        else:
-            self._move(1, "one")
-
-    def _move(self, length: int, atom: str | None) -> None:
-        self.at += length
-        self.atom = atom
-
-    def _open(self) -> None:
-        plain = self.pattern.startswith("(?:", self.at)
-        if self.pattern.startswith("(?", self.at) and not plain:
-            raise self._error("look-around, flags and named groups are not accepted", "use ( ) or (?: )")
-        if len(self.groups) > 20:
-            raise self._error("groups are nested deeper than 20")
-        self.groups.append(False)
-        self._move(3 if plain else 1, None)
-
-    def _close(self) -> None:
-        if len(self.groups) == 1:
-            raise self._error("a group is closed that was not opened")
-        busy = self.groups.pop()
-        self.groups[-1] |= busy
-        self._move(1, "busy" if busy else "group")
-
-    def _escape(self) -> None:
-        following = self.pattern[self.at + 1 : self.at + 2]
-        if not following or not following.isascii() or (following.isalnum() and following not in _ESCAPES):
-            raise self._error("an escape we do not accept", "\\d \\w \\s \\b and escaped punctuation are")
-        self._move(2, None if following in "bB" else "one")
-
-    def _repeat(self, mark: str) -> None:
-        high, length = self._counts(mark)
-        if self.atom is None:
-            raise self._error("nothing to repeat, or a repetition of a repetition")
-        if self.atom == "busy" and high != 1:
-            raise self._error("a repeated group repeats or branches inside: it may take exponential time")
-        if high is None:
-            self.open_repeats += 1
-        if self.open_repeats > OPEN_REPEATS_MAX:
-            raise self._error(f"more than {OPEN_REPEATS_MAX} open repetitions (* + or {{n,}})")
-        self.groups[-1] = True
-        self._move(length, None)
-        if self.pattern[self.at : self.at + 1] == "?":
-            self._move(1, None)
-
-    def _counts(self, mark: str) -> tuple[int | None, int]:
-        """How often at most (None: no end), and how long the mark is."""
-        if mark != "{":
-            return (1 if mark == "?" else None), 1
-        found = _BRACES.match(self.pattern, self.at)
-        if found is None:
-            raise self._error("{ begins a count, such as {2,5}", "write \\{ for the character itself")
-        low, comma, top = found.groups()
-        high = int(top) if top else (None if comma else int(low))
-        if max(int(low), high or 0) > REPEAT_MAX or (high is not None and high < int(low)):
-            raise self._error(f"counts go up to {REPEAT_MAX:,}, the smaller first")
-        return high, len(found.group())
-
-    def _error(self, what: str, hint: str = "") -> MismatchError:
-        return MismatchError(f"the pattern is not one we accept: {what}", arg=1,
-                        value=f"{self.pattern!r}, at character {self.at + 1}", hint=hint)

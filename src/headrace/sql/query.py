@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from headrace.sql.tree import Aggregate, Expr, aggregates_of, columns_of
+from headrace.sql.tree import Aggregate, Expr, aggregates_of, columns_of, remember_hash
 from headrace.values import Window
 
 
@@ -14,6 +14,10 @@ class Output:
 
     name: str
     expr: Expr
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        return self._hash or remember_hash(self, (self.name, self.expr))
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

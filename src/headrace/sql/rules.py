@@ -314,7 +314,7 @@ def percentile_approx(args: Args) -> Type:
     require_numeric(args[:1])
     _require_share(args)
     if len(args) == 3:
-        _constant_int(args, 2, 1, 1_000_000)
+        _constant_int(args, 2, 1, (1 << 31) - 1)
     return args[0].type
 
 

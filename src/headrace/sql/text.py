@@ -36,7 +36,7 @@ class Token:
         return "the end of the text" if self.kind == "end" else self.text
 
 
-_NUMBER = r"(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYDF])?"
+_NUMBER = r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+)(?:[eE][+-]?[0-9]+)?(?:BD|[LSYDF])?"
 _LEXEME = re.compile(
     rf"""(?P<space>\s+|--[^\r\n]*)
     |(?P<comment>/\*)
@@ -49,7 +49,7 @@ _LEXEME = re.compile(
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 _BAD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff]")
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2}|.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[01][0-7]{2}|.)", re.DOTALL)
 _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 

@@ -69,7 +69,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate call.  `count(*)` has no args.  FILTER (WHERE c) is folded into the args as CASE WHEN c."""
+    """An aggregate call.  `count(*)` has no args.  FILTER (WHERE c) is folded into the args, as 'filtered' of c and
+    each: the value where c holds, else null."""
 
     op: str
     args: tuple[Expr, ...]
@@ -103,6 +104,7 @@ class Bound:
 Expr = Column | Literal | Call | Aggregate | Key | Bound
 
 COUNT_ROWS = Aggregate("count", (), BIGINT)
+FILTERED = "filtered"
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

@@ -239,8 +239,8 @@ def test_all_equal_and_all_apart() -> None:
             checked.remove(query_id)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_long_histories(seed: int) -> None:
+@pytest.mark.parametrize("history", range(4))
+def test_long_histories(history: int, seed: int) -> None:
     """Clusters that come and go over a drifting line of scattered ones."""
     random = Random(seed)
     checked = Checked(random.choice([0.02, 0.1, 0.3]), random.choice([0.1, 1.0]), np.float64)

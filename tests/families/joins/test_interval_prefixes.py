@@ -74,16 +74,16 @@ def test_any_intervals(kind: Any, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("mean", [0, 30, 300])
-def test_clusters(kind: Any, mean: int) -> None:
-    rng = np.random.default_rng(mean)
+def test_clusters(kind: Any, mean: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
     middle, half = rng.integers(0, 1_000, 500), np.abs(rng.normal(mean, mean / 4, 500)).astype(np.int64)
     lo, hi = (middle - half).astype(kind), (middle + half).astype(kind)
     check(lo, hi, rng.integers(-100, 1_100, 200).astype(kind))
 
 
-def test_groups_that_are_given() -> None:
+def test_groups_that_are_given(seed: int) -> None:
     """Not the fewest: a hotspot tracker keeps others."""
-    rng = np.random.default_rng(5)
+    rng = np.random.default_rng(seed)
     points = np.array([300, 100, 200])
     group = rng.integers(0, 3, 200).astype(np.int32)
     lo, hi = points[group] - rng.integers(0, 150, 200), points[group] + rng.integers(0, 150, 200)
@@ -94,8 +94,8 @@ def test_groups_that_are_given() -> None:
         PrefixIndex.of_groups(np.arange(200, dtype=np.int32), lo, hi, np.zeros(200, np.int32), points[1:2])
 
 
-def test_batches_longer_than_the_cache_holds() -> None:
-    rng = np.random.default_rng(6)
+def test_batches_longer_than_the_cache_holds(seed: int) -> None:
+    rng = np.random.default_rng(seed)
     lo = rng.integers(0, 1_000, 50)
     index = PrefixIndex.build(np.arange(50, dtype=np.int32), lo, lo + 400)
     values = rng.integers(-100, 1_500, 2 * interval_prefixes.BATCH + 5)

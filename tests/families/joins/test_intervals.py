@@ -82,8 +82,8 @@ def test_any_intervals(kind: Any, data: st.DataObject) -> None:
 @pytest.mark.parametrize("kind", NUMBERS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n", [1, 17, 400])
-def test_shapes(shape: str, kind: Any, n: int) -> None:
-    rng = np.random.default_rng([n, SHAPES.index(shape)])
+def test_shapes(shape: str, kind: Any, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
     lo, hi = (ends.astype(kind) for ends in shaped(shape, n, rng))
     near = np.concatenate([lo, hi, rng.integers(-10, 1_000 * n + 10, 100).astype(kind)])
     nudged = (near[:, None] + np.array([-1, 0, 1], kind)).ravel()  # whole numbers wrap round: any value will do

@@ -23,8 +23,8 @@ def disjoint(boxes: list[Box]) -> list[Box]:
 
 
 @pytest.mark.parametrize("name", BANDS)
-def test_bands(name: str) -> None:
-    chance = Random(name)
+def test_bands(name: str, seed: int) -> None:
+    chance = Random(seed)
     for case in range(40):
         b, rows = (np.sort(draw_numbers(chance, name, chance.randrange(0, 30))) for _ in range(2))
         boxes, side = disjoint(draw_bands(chance, name, chance.choice([1, 6]))), case % 2
@@ -37,8 +37,8 @@ def test_bands(name: str) -> None:
         assert found == Counter(map(tuple, expected)) and set(found.values()) <= {1}
 
 
-def test_selects() -> None:
-    chance, keys = Random(5), [*range(-9, 10), 2**63 - 1, -(2**63)]
+def test_selects(seed: int) -> None:
+    chance, keys = Random(seed), [*range(-9, 10), 2**63 - 1, -(2**63)]
     for case in range(40):
         size, events = chance.randrange(0, 40), chance.randrange(0, 20)
         b, c = (np.array(chance.choices(own, k=size), np.int64) for own in (range(4), keys))

@@ -61,8 +61,8 @@ def test_the_canonical_partition_has_the_fewest_groups(drawn: tuple[Any, list[In
     assert np.all(found.hi[:-1] < found.lo[1:])
 
 
-def test_half_a_million_intervals_are_partitioned_exactly() -> None:
-    rng = np.random.default_rng(5)
+def test_half_a_million_intervals_are_partitioned_exactly(seed: int) -> None:
+    rng = np.random.default_rng(seed)
     lo = rng.integers(0, 10**9, 500_000)
     hi = lo + rng.integers(0, 10**6, lo.size)
     found = canonical(lo, hi)
@@ -86,8 +86,8 @@ def contents(shelf: Shelf) -> list[tuple[Any, Any, int]]:
 @pytest.mark.parametrize("kind", [np.float64, np.int64])
 @pytest.mark.parametrize("block", [4, 8, 64])
 @pytest.mark.parametrize("values", [1, 30, 10**6])
-def test_a_shelf_keeps_its_entries_in_order(kind: Any, block: int, values: int) -> None:
-    random = Random(values)
+def test_a_shelf_keeps_its_entries_in_order(kind: Any, block: int, values: int, seed: int) -> None:
+    random = Random(seed)
     shelf = new_shelf(np.dtype(kind), 1, block)
     twin: dict[int, tuple[Any, Any]] = {}
     for step in range(3_000):
@@ -320,8 +320,10 @@ def test_groups_that_are_taken_count_no_more() -> None:
 @pytest.mark.parametrize("block", [4, 8, 64])
 @pytest.mark.parametrize("length", [1, 20, 300, 10_000])
 @pytest.mark.parametrize("kind", [np.float64, np.int64])
-def test_a_rebuild_is_the_canonical_partition_and_knows_who_ends_first(kind: Any, length: int, block: int) -> None:
-    rng = np.random.default_rng(length + block)
+def test_a_rebuild_is_the_canonical_partition_and_knows_who_ends_first(
+    kind: Any, length: int, block: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
     lo = rng.integers(0, 1_000, 3_000).astype(kind)
     hi = lo + rng.integers(0, length, lo.size).astype(kind)
     roll = Roll(kind)

@@ -68,9 +68,9 @@ def placed(own: Store, image: Image) -> dict[Place, int]:
 
 
 @pytest.mark.parametrize("ratio", [8, 1])
-def test_images_are_those_made_anew(tmp_path: Path, ratio: int) -> None:
+def test_images_are_those_made_anew(tmp_path: Path, ratio: int, seed: int) -> None:
     """With rounds that are added, taken back and done again, by a store that keeps few files open."""
-    chance = Random(ratio)
+    chance = Random(seed)
     with patch.object(image, "RATIO", ratio), patch.object(store, "OPEN_MAX", 3):
         for _ in range(15):
             own, files, made = Store(tmp_path), list[RowFile](), Files(tmp_path, chance)
@@ -88,11 +88,11 @@ def test_images_are_those_made_anew(tmp_path: Path, ratio: int) -> None:
                 files += new
 
 
-def test_rows_are_found_by_number_in_any_order(tmp_path: Path) -> None:
-    made, own = Files(tmp_path, Random(2)), Store(tmp_path)
+def test_rows_are_found_by_number_in_any_order(tmp_path: Path, seed: int) -> None:
+    made, own = Files(tmp_path, Random(seed)), Store(tmp_path)
     files = [made.write(round_id, 0, {}) for round_id in range(4)]
     numbers = [(own.number("r", file) << INDEX_BITS) | i for file in files for i in range(file.rows)]
-    asked = np.array(Random(4).choices(numbers, k=50), np.int64)
+    asked = np.array(Random(seed).choices(numbers, k=50), np.int64)
     expected = [made.rows[files[n >> INDEX_BITS]][n & 0xFFFFFFFF][0] for n in asked.tolist()]
     assert own.rows(asked).column("b").to_pylist() == expected
     assert own.rows(asked, ["b"]).column_names == ["b"]

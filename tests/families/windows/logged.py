@@ -161,7 +161,7 @@ class Logged:
             self._seated = set(self.queries)
         newest = self.ledger.newest
         number, before = (0, None) if newest is None else (newest.round_id + 1, newest.newest_us)
-        cuts = self.rings.cuts()
+        cuts = self.rings.cutting.cuts()
         round = Round(number, before, self.relation.late_us, Census(newest_us=newest_us))
         mark = self.rings.take(cuts, panes(cuts), round, _no_facts)
         blocks = [

@@ -84,8 +84,8 @@ def test_nan_is_the_greatest() -> None:
     assert math.isnan(found["b"][low]) and math.isnan(found["b"][high])
 
 
-def test_variances_fold_as_moments() -> None:
-    r = Random(3)
+def test_variances_fold_as_moments(seed: int) -> None:
+    r = Random(seed)
     rows = [Row(i, "a", 1, 1e6 + r.uniform(0, 1)) for i in range(100)]
     folded = fold(CUTS, 1000, [panes_of(CUTS, rows[i : i + 7]) for i in range(0, 100, 7)])
     name = part_names(CUTS.measures)["var_pop", "`x`"]
@@ -317,14 +317,16 @@ def play(run: Logged, events: list[Event], r: Random) -> None:
                 run.round(rows)
 
 
-def test_who_came_later_misses_nothing_after_a_restart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_came_later_misses_nothing_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Rounds that have what it needs are not folded with rounds that have not."""
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 2)
     runs = [Logged(tmp_path / name, Config()) for name in "ab"]
     for run in runs:
         run.add(1, QUERIES[1].format(WINDOWS[0]))
         run.add(2, QUERIES[1].format(WINDOWS[3]))
-        r, now = Random(8), 1_700_000_000 * S
+        r, now = Random(seed), 1_700_000_000 * S
         for number in range(90):
             now += 5 * S
             if number == 40:
@@ -340,12 +342,12 @@ def test_who_came_later_misses_nothing_after_a_restart(tmp_path: Path, monkeypat
         assert len(folded[query_id]) == len(rows) and all(map(near, folded[query_id], rows))
 
 
-def test_without_a_fold_a_restart_changes_no_bit(tmp_path: Path) -> None:
+def test_without_a_fold_a_restart_changes_no_bit(tmp_path: Path, seed: int) -> None:
     runs = [Logged(tmp_path / name, Config()) for name in "ab"]
     for run in runs:
         for i, query in enumerate(QUERIES):
             run.add(i, query.format(WINDOWS[3]))
-        r, now = Random(5), 1_700_000_000 * S
+        r, now = Random(seed), 1_700_000_000 * S
         for number in range(100):
             now += 5 * S
             run.round([Row(now - r.randrange(5 * S), "a", r.randint(-3, 9), r.uniform(-1, 1)) for _ in range(9)])
@@ -425,13 +427,15 @@ def check_month(run: Logged, start: int, watermark: int) -> None:
     assert len(hours) == (watermark - start) // (60 * S) and all(a[2] == 6.0 for a in hours[1:])
 
 
-def test_answers_over_a_folded_log_are_those_of_all_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_over_a_folded_log_are_those_of_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Against every row ever, with restarts."""
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 5)
     run = Logged(tmp_path, Config())
     run.add(1, QUERIES[0].format(WINDOWS[0]))
     run.add(2, QUERIES[0].format(WINDOWS[3]))
-    r, now, rows = Random(9), 1_700_000_000 * S, list[Row]()
+    r, now, rows = Random(seed), 1_700_000_000 * S, list[Row]()
     for number in range(120):
         now += 5 * S
         new = [Row(now - r.randrange(5 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-9, 9)) for _ in range(6)]

@@ -119,8 +119,8 @@ def test_a_number_for_each_key_and_the_same_again(
     assert sorted(firsts.values()) == list(range(len(coarser))) or not places
 
 
-def test_a_table_of_pairs_grows() -> None:
-    pairs, rng = Pairs(), np.random.default_rng(3)
+def test_a_table_of_pairs_grows(seed: int) -> None:
+    pairs, rng = Pairs(), np.random.default_rng(seed)
     known: dict[tuple[int, int], int] = {}
     for size in (0, 1, ROOM_MIN, 5 * ROOM_MIN, 100_000):
         left, right = rng.integers(0, 1 << 31, size), rng.integers(0, 4, size)
@@ -136,8 +136,8 @@ def test_a_table_of_pairs_grows() -> None:
     (pa.string(), ["", "a", "b", "aa", "é", None, "\0", "a" * 100]), (pa.int32(), [-1, 0, None, 2**31 - 1]),
     (pa.int64(), [-1, -(2**63), 2**63 - 1]), (pa.bool_(), [True, None, False]), (pa.binary(), [b"", b"x", None]),
 ])  # fmt: skip
-def test_values_and_their_codes(kind: pa.DataType, values: list[object]) -> None:
-    codes, rng, known = codes_for(kind), np.random.default_rng(1), dict[object, int]()
+def test_values_and_their_codes(kind: pa.DataType, values: list[object], seed: int) -> None:
+    codes, rng, known = codes_for(kind), np.random.default_rng(seed), dict[object, int]()
     for size in (0, 1, 3, 50):
         column = pa.array([values[i] for i in rng.integers(0, len(values), size + 2)], kind).slice(1, size)
         found = codes.encode(column).tolist()

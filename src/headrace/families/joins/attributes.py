@@ -83,7 +83,8 @@ def keys(expr: Expr | None, rows: pa.Table) -> Attribute:
 
 def double_keys(values: NDArray[np.float64]) -> Ints:
     """`double_key` of each."""
-    bits: Ints = (values + 0.0).view(np.int64)  # both zeros are one
+    with np.errstate(invalid="ignore"):  # there are NaNs that make any arithmetic warn
+        bits: Ints = (values + 0.0).view(np.int64)  # both zeros are one
     found = np.where(bits >= 0, bits, -(bits & MOST))
     return np.where(np.isnan(values), _NAN_KEY, found)
 

@@ -52,11 +52,8 @@ class Asked:
 Joints = Mapping[Joint, Asked]
 
 
-def joints_of(shares: Iterable[tuple[int, Share]]) -> dict[Joint, Asked]:
-    found: dict[Joint, dict[int, Sequence[Box]]] = {}
-    for i, own in shares:
-        found.setdefault(own.joint, {})[i] = own.boxes
-    return {joint: Asked(len(boxes), level_of(joint, boxes)) for joint, boxes in found.items()}
+def asked_of(joint: Joint, boxes: Mapping[int, Sequence[Box]]) -> Asked:
+    return Asked(len(boxes), level_of(joint, boxes))
 
 
 def event_s(relation: str, joints: Joints, kept: Mapping[str, int], load: Load | None) -> float | None:
@@ -170,10 +167,10 @@ def _measured_lines(load: Load | None) -> list[str]:
     if load is None or not load.standing.get("ranges"):
         return []
     standing = load.standing
-    levels, groups, fewest = (int(standing[name]) for name in ("levels", "groups", "fewest"))
+    levels, groups, fewest = (int(standing.get(name, 0)) for name in ("levels", "groups", "fewest"))
     line = f"newest round: {_many(levels, 'level')} of {_many(groups, 'group')}"
     line += f", where one for each joint would have {fewest:,}" if groups > fewest else ""
-    return [f"{line}; hotspots held {standing['hot'] / standing['ranges']:.1%} of the ranges"]
+    return [f"{line}; hotspots held {standing.get('hot', 0) / standing['ranges']:.1%} of the ranges"]
 
 
 def _word(method: str) -> str:

@@ -18,15 +18,18 @@ from headrace.families.joins.rounds import ALL
 from headrace.families.joins.rowfiles import KIND, RowFile
 from headrace.families.joins.state import Joints
 from headrace.families.joins.store import Store
+from headrace.families.joins.suspects import take_or_blame
 from headrace.families.joins.turns import Turn, Turns, nothing
+from headrace.quoting import quote_name
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
+from headrace.runtime.faults import is_worker_gone
 from headrace.runtime.statistics import Stopwatch
 from headrace.runtime.tables import TableState, latest_rows
-from headrace.sql.emit import quote_name
 
 BATCHES_MAX = 1 << 16  # of a task
 ONE_TASK_ROWS_MAX = 50_000  # of a stream: more are looked up on all cores, however few bytes they are
 REPORT = "report STRING"
+Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class JoinsFamily:
@@ -76,7 +79,11 @@ class JoinsWork:
                 self._joints.turn.acquire()
                 self._has_turn = True
         with watch.stage("joins"):
-            turn = self._turns.take(SparkTasks(batch, round.census.rows, self._place), round)
+            tasks, queries = SparkTasks(batch, round.census.rows, self._place), self._joints.by_joint(self._name)
+            tries_max = self._place.config.quarantine_probes_max
+            turn, faults = take_or_blame(self._turns, tasks, round, queries, tries_max)
+        if turn is None:
+            return Reading(lambda round, watch: Outcome(), faults=faults)
         return Reading(lambda round, watch: self._answer(turn, round, watch), faults=self._turns.over_limit(turn))
 
     def _answer(self, turn: Turn, round: Round, watch: Stopwatch) -> Outcome:
@@ -93,11 +100,28 @@ class SparkTasks:
         self._batch = replace(batch, is_small=is_small)
 
     def take(self, task: Task) -> list[Report]:
-        return _run(_rows(self._batch, self._place if task.holds == ALL else None), _taking(task))
+        return self._run(_rows(self._batch, self._place if task.holds == ALL else None), _taking(task))
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
         numbers = self._batch.frame.sparkSession.range(0, len(files), 1, max(1, len(files)))
-        return _run(numbers, _looking(task, files))
+        return self._run(numbers, _looking(task, files))
+
+    def _run(self, frame: DataFrame, work: Work) -> list[Report]:
+        reports = [Report.unpack(text) for text in self._tried(frame, work)]
+        for report in reports:
+            if report.damage is not None:
+                raise HomeError(**report.damage)
+        return reports
+
+    def _tried(self, frame: DataFrame, work: Work) -> list[str]:
+        """Again when a worker was killed under it, which local Spark does not do: each attempt names its own files."""
+        for _ in range(self._place.config.worker_tries - 1):
+            try:
+                return _collected(frame, work)
+            except Exception as error:
+                if not is_worker_gone(error):
+                    raise
+        return _collected(frame, work)
 
 
 # -- on executors -----------------------------------------------------------------------------------
@@ -114,17 +138,6 @@ def _rows(batch: Batch, place: Place | None) -> DataFrame:
         return latest.selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
     kinds = batch.frame.selectExpr(*fields, f"CAST({batch.kind()} AS TINYINT) AS {KIND}")
     return kinds.where(f"{KIND} <> {BAD}")
-
-
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def _run(frame: DataFrame, work: Work) -> list[Report]:
-    reports = [Report.unpack(text) for text in _collected(frame, work)]
-    for report in reports:
-        if report.damage is not None:
-            raise HomeError(**report.damage)
-    return reports
 
 
 def _collected(frame: DataFrame, work: Work) -> list[str]:

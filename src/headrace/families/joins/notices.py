@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headrace.errors import ServingError
 from headrace.families.joins.arrays import Ints
-from headrace.families.joins.rounds import JoinRound, JoinRounds
+from headrace.families.joins.rounds import JoinRound, JoinRounds, part_of
 from headrace.families.joins.rowfiles import map_table
 from headrace.families.joins.store import Store
 from headrace.runtime.ledger import Ledger
@@ -68,6 +68,6 @@ class Notices:
                 raise ServingError("records of this round cannot be read any more: queries have changed since",
                                    value=f"round {done.round_id}", code="RECORDS_GONE",
                                    hint="read records while they are new, or answers with results() and watch()")
-            part = int(Path(written.path).name.partition(".")[0])
+            part = part_of(written.path)
             records = map_table(self._root / written.path, written.size, written.crc)
             yield Notice(done.round_id, files[part], written.path, records, seen.kind, seen.side, level, self._store)

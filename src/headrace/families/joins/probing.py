@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.evaluation.python_rows import python_rows
 from headrace.families.joins.arrays import Ints, Numbers, spread
 from headrace.families.joins.attributes import Mask, key_marks, keys, same
 from headrace.families.joins.image import Image
@@ -234,7 +235,7 @@ def look_all(file: RowFile, task: Task, store: Store) -> Report:
     if odd.any():
         report.odd = int(odd.sum())
         told = store.table(file).filter(pa.array(odd)).slice(0, ODD_MAX).select([f.name for f in task.relation.fields])
-        report.odd_rows = told.to_pylist()
+        report.odd_rows = python_rows(told)
     if task.looks:  # those of a relation joined with itself come when its rows are kept
         _keep(task, store)
     return report

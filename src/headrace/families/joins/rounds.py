@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 
 from headrace.families.joins.probes import Rates, Written
 from headrace.families.joins.rowfiles import RowFile
+from headrace.records import decode, reading
 from headrace.runtime.ledger import Ledger
 
 KIND = "joins"
@@ -56,12 +57,22 @@ class JoinRound:
 
     @staticmethod
     def unpack(data: bytes, version: int) -> JoinRound:
-        found: dict[str, Any] = json.loads(data)
-        files = tuple(RowFile(**f) for f in found["files"])
-        seen = tuple(Seen(s["kind"], s["side"], tuple(s["levels"])) for s in found["seen"])
-        written = tuple(Written(**w) for w in found["written"])
-        return JoinRound(found["tick"], found["round_id"], version, files, seen, written, found["odd"], found["rates"],
-                         found["after"], found["since"], found["before"], found["holds"])  # fmt: skip
+        """ValueError where it is not what `pack` writes."""
+        found = replace(decode(JoinRound, json.loads(data)), version=version)
+        if found.holds not in (MORE, ALL, NONE):
+            raise ValueError(f"holds: {found.holds}")
+        parts = {file.part for file in found.files}
+        for w in found.written:
+            if part_of(w.path) not in parts:
+                raise ValueError(f"{w.path}: of rows the round has not kept")
+            if not (0 <= w.look < len(found.seen) and 0 <= w.level < len(found.seen[w.look].levels)):
+                raise ValueError(f"{w.path}: of a level the round has not seen")
+        return found
+
+
+def part_of(path: str) -> int:
+    """The part of a round's rows that a file of records is of."""
+    return int(path.rpartition("/")[2].partition(".")[0])
 
 
 def round_folder(folder: str, round_id: int) -> str:
@@ -139,4 +150,8 @@ class JoinRounds:
         manifest = self._ledger.read(round_id)
         path = round_path(self._ledger.folder, round_id)
         mark = next((mark for mark in manifest.files if mark.path == path), None)
-        return None if mark is None else JoinRound.unpack(self._ledger.check(mark), manifest.catalog_version)
+        if mark is None:
+            return None
+        data = self._ledger.check(mark)
+        with reading(Path(path)):
+            return JoinRound.unpack(data, manifest.catalog_version)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.disk import private
+from headrace.records import reading
 from headrace.runtime.ledger import damaged
 
 KIND, SIGN = "_headrace_kind", "_headrace_sign"
@@ -48,7 +50,8 @@ def write_table(path: Path, table: pa.Table, compression: str | None = None) -> 
         writer.write_table(table)
     data = sink.getvalue()
     part = path.with_name(path.name + f".{os.getpid()}")
-    part.write_bytes(data)
+    with open(part, "wb", opener=private) as file:
+        file.write(data)
     part.rename(path)
     return data.size, zlib.crc32(data)
 
@@ -60,7 +63,7 @@ def map_table(path: Path, size: int, crc: int) -> pa.Table:
         raise damaged(path, "is missing")
     if state[0] != size:
         raise damaged(path, "has another size than was committed")
-    with pa.memory_map(str(path)) as file:
+    with reading(path), pa.memory_map(str(path)) as file:
         if zlib.crc32(file.read_buffer()) != crc:
             raise damaged(path, "does not match its checksum")
         file.seek(0)

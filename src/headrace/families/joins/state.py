@@ -199,6 +199,14 @@ class Joints:
         with self._planning:
             return [i for i in self._asked.get(relation, ()) if other in self._shares[i].joint.relations]
 
+    def by_joint(self, relation: str) -> dict[Joint, list[int]]:
+        """The queries of a relation."""
+        found: dict[Joint, list[int]] = {}
+        with self._planning:
+            for i in self._asked.get(relation, ()):
+                found.setdefault(self._shares[i].joint, []).append(i)
+        return found
+
     def forget(self, relation: str, folder: str) -> None:
         """Read the relation's rows anew from what is committed, and write its levels anew.  Not while another has its
         turn, which may look at them."""

@@ -23,6 +23,7 @@ from headrace.families.joins.level import Level, level_name
 from headrace.families.joins.plan import BAND, Joint
 from headrace.families.joins.probes import Prober, prober
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, State, file_state, map_table
+from headrace.records import reading
 from headrace.runtime.ledger import damaged
 
 OK = 0
@@ -222,13 +223,12 @@ def attributes(joint: Joint, side: int, rows: pa.Table) -> tuple[Attribute, Attr
 
 def _level(path: Path) -> Level:
     """Its name says what it holds."""
-    try:
+    with reading(path):
         data = path.read_bytes()
-    except FileNotFoundError:
-        raise damaged(path, "is missing") from None
     if path.name != level_name(data):
         raise damaged(path, "does not match its checksum")
-    return Level.unpack(data)
+    with reading(path):
+        return Level.unpack(data)
 
 
 def _opened(kept: OrderedDict[K, V], key: K, load: Callable[[], V]) -> V:

@@ -6,12 +6,12 @@ Rows are kept and looked up batch by batch (`probing.py`); what comes back are t
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headrace.families.joins.cost import best_s, price_s, summed
-from headrace.families.joins.plan import NOBODY
+from headrace.families.joins.plan import NOBODY, Joint
 from headrace.families.joins.probes import Looked
 from headrace.families.joins.probing import Look, Report, Task
 from headrace.families.joins.rounds import ALL, MORE, NONE, JoinRound, Seen, round_folder, round_path
@@ -60,9 +60,12 @@ class Turns:
         joints.forget(self._name, place.folder)
         self._tidy()
 
-    def take(self, tasks: Tasks, round: Round) -> Turn:
+    def take(self, tasks: Tasks, round: Round, only: Collection[Joint] | None = None) -> Turn:
+        """Keep the rows and look them up; `only` for some joints, to see whether that fails."""
         self._joints.expect(self._name, round.census.rows)
         looks, held = self._joints.looks(self._name, self._place.folder, self._committed())
+        if only is not None:
+            looks = [look for look in looks if look.joint in only]
         holds = self._holds()
         takes = round.census.rows and (looks or holds != NONE)
         reports = self._take(tasks, round, looks, holds) if takes else []

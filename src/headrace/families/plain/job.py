@@ -7,24 +7,27 @@ executors write them as Parquet, and the driver only makes the files durable.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.catalog import Registered
 from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
 from headrace.families.plain.rowlog import RowLog
+from headrace.quoting import quote_name
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
-from headrace.runtime.faults import is_interrupted, is_query_fault, reason_of
+from headrace.runtime.faults import is_nobodys, reason_of
 from headrace.runtime.statistics import Load, Stopwatch
 from headrace.runtime.tables import TableState
-from headrace.sql.emit import emit_query, quote_name
+from headrace.sql.emit import emit_query
 from headrace.sql.query import Query
 
 VIEW = "headrace_rows"
+_Asked = tuple[DataFrame, str | None]
 
 
 class PlainFamily:
@@ -101,15 +104,18 @@ class PlainWork:
     ) -> None:
         """One query's answers; if it fails by its own fault, the round goes on without it."""
         folder = f"{plain_folder(self._place.folder, round.id)}/{registered.id}"
-        disk, frame = self._place.disk, None
+        disk = self._place.disk
+        asked = self._asked(registered, batch, table, round)
+        if asked is None:
+            return
+        rows, where = asked
         try:
-            frame = self._frame(registered, batch, table, round)
-            if frame is None:
-                return
-            frame.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
+            self._select(rows, registered.query, where).write.mode("overwrite").parquet(
+                str(disk.root.absolute() / folder)
+            )
         except Exception as error:
             disk.clear(folder)
-            if not (is_query_fault(error) or _fails_alone(error, frame, batch)):
+            if is_nobodys(error) or not self._fails_alone(registered.query, rows, where):
                 raise
             outcome.faults[registered.id] = reason_of(error)
             return
@@ -117,36 +123,42 @@ class PlainWork:
         outcome.files += [file_mark(disk, path) for path in paths]
         outcome.answers += sum(pq.read_metadata(disk.root / path).num_rows for path in paths)
 
-    def _frame(self, registered: Registered, batch: Batch, table: DataFrame | None, round: Round) -> DataFrame | None:
-        """The query's answers of this round, as a DataFrame; None when it has none."""
+    def _asked(self, registered: Registered, batch: Batch, table: DataFrame | None, round: Round) -> _Asked | None:
+        """The rows the query is asked of in this round, and which of its answers count; None when it has none."""
         query, spark = registered.query, batch.frame.sparkSession
         way = way_of(query, self._place.relation)
         if way is Way.EACH:
-            good = batch.frame.where(f"({batch.kind()}) <> {BAD}")
-            return self._select(good, query)
+            return batch.frame.where(f"({batch.kind()}) <> {BAD}"), None
         if way is Way.WINDOW:
-            return self._closed(self._log.read(spark), registered, round)
+            return self._closed(spark, registered, round)
         if not round.census.rows:
             return None
         if self._table is not None:
-            return None if table is None else self._select(table, query)
-        return self._select(self._log.read(spark, self._starts[registered.id].round_id), query)
+            return None if table is None else (table, None)
+        return self._log.read(spark, self._starts[registered.id].round_id), None
 
-    def _closed(self, rows: DataFrame, registered: Registered, round: Round) -> DataFrame | None:
+    def _closed(self, spark: SparkSession, registered: Registered, round: Round) -> _Asked | None:
         """Windows this round closes whose rows are all kept."""
         query, relation = registered.query, self._place.relation
         before, after = round.watermark_before_us, round.watermark_us
         assert query.window is not None
+        assert relation.time is not None
         if after is None or (before is not None and after // query.window.grain_us == before // query.window.grain_us):
             return None
+        rows = self._log.read(spark)
         tests = [f"unix_micros(window_end) <= {after}L"]
         if before is not None:
-            rows = rows.where(f"unix_micros(`{relation.time}`) >= {before - query.window.range_us}L")
+            rows = rows.where(f"unix_micros({quote_name(relation.time)}) >= {before - query.window.range_us}L")
             tests.append(f"unix_micros(window_end) > {before}L")
         since = self._starts[registered.id].time_us
         if since is not None:
             tests.append(f"unix_micros(window_start) >= {since}L")
-        return self._select(rows, query, " AND ".join(tests))
+        return rows, " AND ".join(tests)
+
+    def _fails_alone(self, query: Query, rows: DataFrame, where: str | None) -> bool:
+        """Whether it is the query that fails, and not the disk, the source or Spark: it fails again with nothing
+        to write, and the rows alone do not."""
+        return not _passes(lambda: self._select(rows, query, where)) and _passes(lambda: rows)
 
     def _select(self, rows: DataFrame, query: Query, where: str | None = None) -> DataFrame:
         rows.createOrReplaceTempView(VIEW)
@@ -189,17 +201,11 @@ class PlainWork:
         outcome.keep["rows"] = self._log.rounds[0].round_id if self._log.rounds else round.id + 1
 
 
-def _fails_alone(error: Exception, frame: DataFrame | None, batch: Batch) -> bool:
-    """Whether it is the query that fails, and not the disk, the source or Spark: it fails again with nothing
-    to write, and the rows alone do not."""
-    if frame is None or is_interrupted(error):
-        return False
-    return not _passes(frame) and _passes(batch.frame)
-
-
-def _passes(frame: DataFrame) -> bool:
+def _passes(make: Callable[[], DataFrame]) -> bool:
     try:
-        frame.write.format("noop").mode("overwrite").save()
-    except Exception:  # noqa: BLE001 - whatever it is: the caller asks only whether
+        make().write.format("noop").mode("overwrite").save()
+    except Exception as error:
+        if is_nobodys(error):
+            raise
         return False
     return True

@@ -5,7 +5,8 @@ grouping sets of the same aggregate, so the rows are read once.  Rows that do no
 time, bad) fall into groups of their own, by kind: the census of the round comes with the answer.
 
 What follows from the keys of a cut (a predicate on a key, a key made of another) is a *fact* of a group: it is not
-asked of the rows, but once of each key that has not been seen before.
+asked of the rows, but once of each key that has not been seen before.  What rows of a group may differ in
+(`sameness.py`: the text of a zero, say) is no fact.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from functools import lru_cache
 from headrace.families.windows.cells import attribute_sql, rank_sql
 from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
+from headrace.families.windows.sameness import is_same_in_a_group
 from headrace.families.windows.sketches.kinds import Limits
-from headrace.sql.emit import emit, quote_name
+from headrace.quoting import quote_name
+from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Column, Expr, columns_of
 from headrace.values import Relation
@@ -50,7 +53,8 @@ def grouping(cut: Cut) -> Grouping:
     columns = {k.name for k in cut.keys if isinstance(k, Column)}
 
     def follows(expr: Expr) -> bool:
-        return not isinstance(expr, Column) and columns_of(expr) <= columns and not may_raise(expr)
+        is_made = not isinstance(expr, Column) and columns_of(expr) <= columns
+        return is_made and not may_raise(expr) and is_same_in_a_group(expr)
 
     facts = dict.fromkeys(e for e in (*cut.keys, *cut.predicates) if follows(e))
     return Grouping(

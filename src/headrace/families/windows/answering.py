@@ -101,7 +101,7 @@ class Answering:
                     leaves[leaf] = rows.leaf(leaf, positions)
             size = positions.stop - positions.start if isinstance(positions, slice) else positions.size
             return self._compile(expr).run(leaves, size)
-        except FinishError as error:
+        except Exception as error:  # whatever it is: the queries that have the expression fail, not the round
             raise _FailedError(expr, rows) from error
 
     def _compile(self, expr: Expr) -> Finish:
@@ -113,17 +113,15 @@ class Answering:
         return found
 
     def _blame(self, failed: _FailedError) -> dict[int, str]:
-        """Query id → reason, for each query that the expression fails for."""
+        """Query id → reason, for each query that the expression fails for; all that have it, if it is none alone."""
         faults: dict[int, str] = {}
-        for query_id, start, stop in failed.rows.queries_with(failed.expr):
+        users = failed.rows.queries_with(failed.expr)
+        for query_id, start, stop in users:
             try:
                 self._evaluate(failed.expr, failed.rows, slice(start, stop))
             except _FailedError as alone:
-                error = alone.__cause__
-                assert isinstance(error, FinishError)
-                faults[query_id] = f"{error.code}: {error.what}"
-        assert faults, failed.expr
-        return faults
+                faults[query_id] = alone.reason
+        return faults or {query_id: failed.reason for query_id, _, _ in users}
 
 
 class _FailedError(Exception):
@@ -132,6 +130,13 @@ class _FailedError(Exception):
     def __init__(self, expr: Expr, rows: _Rows) -> None:
         self.expr = expr
         self.rows = rows
+
+    @property
+    def reason(self) -> str:
+        error = self.__cause__
+        if isinstance(error, FinishError):
+            return f"{error.code}: {error.what}"
+        return f"EVALUATION_FAILED: its answer cannot be computed ({type(error).__name__}: {str(error)[:200]})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.quoting import quote_text
 from headrace.sql.bands import LEAST, double_of
 from headrace.sql.emit import emit
 from headrace.sql.tree import Call, Expr
@@ -85,5 +86,5 @@ def drop_sql(key: Expr, edges: tuple[int, ...]) -> str:
 
 def _double(edge: int) -> str:
     value = double_of(edge)
-    return f"{value!r}D" if np.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+    return f"{value!r}D" if np.isfinite(value) else f"CAST({quote_text(str(value))} AS DOUBLE)"
 

@@ -11,12 +11,14 @@ up (`plan.Cuts.told_by`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations
 
 from headrace.families.windows import plan
 from headrace.families.windows.cells import cell
+from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import Share, Slot
 from headrace.sql.bands import Band, split
 from headrace.sql.functions import may_raise
@@ -42,15 +44,29 @@ class Crowd:
             if not bands[band]:
                 del bands[band]
 
+    def ranking(self) -> tuple[dict[Expr, int], set[Expr]]:
+        """What `preferred` looks at besides the query: as long as it is the same, so are all preferences."""
+        sizes = {attribute: len(bands) for attribute, bands in self._bands.items() if bands}
+        ranks = {size: rank for rank, size in enumerate(sorted(set(sizes.values())))}
+        return {a: ranks[n] for a, n in sizes.items()}, {a for a, n in sizes.items() if n >= plan.CROWD_MIN}
+
     def forms(self, share: Share) -> list[Share]:
         """The ways to run a query, its bits as cells of none, some or all of its attributes; the preferred first."""
+        return list(self._forms(share))
+
+    def preferred(self, share: Share) -> Share:
+        return next(self._forms(share))
+
+    def _forms(self, share: Share) -> Iterator[Share]:
         sizes = {attribute: len(self._bands.get(attribute, ())) for attribute, _ in split(share.slot.where).bands}
         if not sizes or _wants_bits(share):
-            return [share]
+            yield share
+            return
         attributes = sorted(sizes, key=lambda a: -sizes[a])[:CELLS_MAX]  # the first orders the cells
         best = tuple(a for a in attributes if sizes[a] >= plan.CROWD_MIN)
-        ways = [way for count in range(len(attributes) + 1) for way in combinations(attributes, count)]
-        return [celled(share, way) for way in (best, *(way for way in ways if way != best))]
+        yield celled(share, best)
+        ways = (way for count in range(len(attributes) + 1) for way in combinations(attributes, count))
+        yield from (celled(share, way) for way in ways if way != best)
 
 
 def celled(share: Share, attributes: Sequence[Expr]) -> Share:
@@ -65,5 +81,10 @@ def celled(share: Share, attributes: Sequence[Expr]) -> Share:
 def _wants_bits(share: Share) -> bool:
     """What can fail is asked only of the rows the query selects: its whole predicate is in there anyway.  Sketches are
     dear to merge: they are not kept by cell."""
-    exprs: tuple[Expr | None, ...] = (*share.slot.keys, *(m.arg for m in share.measures))
-    return share.has_sketches or any(e is not None and may_raise(e) for e in exprs)
+    return share.has_sketches or _can_fail(share.slot.keys, share.measures)
+
+
+@lru_cache(maxsize=100_000)
+def _can_fail(keys: tuple[Expr, ...], measures: tuple[Measure, ...]) -> bool:
+    exprs: tuple[Expr | None, ...] = (*keys, *(m.arg for m in measures))
+    return any(e is not None and may_raise(e) for e in exprs)

@@ -7,11 +7,12 @@ do not depend on the machine; seconds are what the last committed round measured
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.fold_plan import steps_for
 from headrace.families.windows.measures import Measure, arrange
-from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, plan_cuts, share
+from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, share
 from headrace.families.windows.ring import bytes_a_group
 from headrace.families.windows.sketches.explain import sketch_lines
 from headrace.sql.bands import split
@@ -34,15 +35,14 @@ def seating_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> Seat
     for _, a in taken:
         crowd.add(a.slot.where)
     for query_id, a in sorted(taken, key=lambda item: item[1].window.grain_us):
-        seating.add(query_id, crowd.forms(a)[0])
+        seating.add(query_id, crowd.preferred(a))
     return seating
 
 
-def explain_windows(seating: Seating, united: bool = True) -> list[str]:
-    """The whole shared plan of one stream; `united`: all keys in one grouping, as far as is known."""
+def explain_windows(seating: Seating, cuts: Cuts) -> list[str]:
+    """The whole shared plan of one stream."""
     if not seating.shares:
         return []
-    cuts = plan_cuts(seating.rings.values(), united)
     rings = list(seating.rings.values())
     shares = list(seating.shares.values())
     slots = {r.slot for r in rings}
@@ -60,12 +60,11 @@ def explain_windows(seating: Seating, united: bool = True) -> list[str]:
     ]
 
 
-def explain_window_query(query_id: int, seating: Seating, united: bool = True) -> list[str]:
+def explain_window_query(query_id: int, seating: Seating, cuts: Cuts) -> list[str]:
     """What one query shares with the others."""
     asked = seating.shares[query_id]
     ring = seating.ring_of[query_id]
-    same_slot = sum(len(r.members) for r in seating.rings.values() if r.slot == asked.slot)
-    cuts = plan_cuts(seating.rings.values(), united)
+    alike = seating.rings_of(asked.slot)
     cells = zip(asked.slot.cells, asked.bands, strict=True)
     bands = [f"a band of {emit(c)} between {_many(len(b.edges()), 'edge')}" for c, b in cells]
     return [
@@ -78,8 +77,8 @@ def explain_window_query(query_id: int, seating: Seating, united: bool = True) -
         f"{span(ring.grain_us)}, {_group_bytes(ring)}",
         f"  measures: {', '.join(_measure(m) for m in asked.measures)}",
         f"  shares:   the Spark aggregate with {_others(len(seating.shares))}, predicate and group-by with "
-        f"{_others(same_slot)}, the ring with {_others(len(ring.members))}",
-        *[f"  sketches: {line}" for line in sketch_lines(seating.shares.values(), asked)],
+        f"{_others(sum(len(r.members) for r in alike))}, the ring with {_others(len(ring.members))}",
+        *[f"  sketches: {line}" for line in sketch_lines(chain(*(r.members.values() for r in alike)), asked)],
         *[f"  {line.strip()}" for line in cost_lines([asked], [ring], cuts)],
     ]
 

@@ -8,6 +8,7 @@ keys (`aggregate.py` calls it a fact) is asked of Spark once for each new key.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -140,17 +141,28 @@ class Groups:
 
 
 def to_raw(column: pa.Array) -> pa.Array:
-    """Values that compare as Spark groups them: floats by their bits (NaN is one group), times as numbers."""
+    """Values that compare as Spark groups them: floats by the bits of their normal form, times as numbers.
+
+    Every key goes through here, whoever made it: Spark's GROUP BY leaves normal forms, its expressions and rows that
+    are sent as they are do not."""
     kind = column.type
     if pa.types.is_float64(kind):
-        return column.view(pa.int64())
+        return _normal(column, np.float64).view(pa.int64())
     if pa.types.is_float32(kind):
-        return column.view(pa.int32())
+        return _normal(column, np.float32).view(pa.int32())
     if pa.types.is_timestamp(kind):
         return column.cast(pa.int64())
     if pa.types.is_date32(kind):
         return column.cast(pa.int32())
     return column
+
+
+def _normal(column: pa.Array, kind: type[np.floating[Any]]) -> pa.Array:
+    """With one zero and one NaN."""
+    values = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
+    with np.errstate(invalid="ignore"):  # a NaN may be one that signals
+        values = np.where(np.isnan(values), kind("nan"), values + kind(0))
+    return pa.array(values, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None)
 
 
 def _from_raw(values: pa.Array, kind: pa.DataType) -> pa.Array:

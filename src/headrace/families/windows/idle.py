@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from headrace.families.windows.banding import Banding
 from headrace.families.windows.feed import KeySpace, SlotRows
 from headrace.families.windows.plan import Slot
-from headrace.families.windows.seats import ALWAYS, Seat
+from headrace.families.windows.seats import Seat
 from headrace.families.windows.waiting import CellPick
+from headrace.values import ALWAYS_US
 
 Ints = NDArray[np.int64]
 GROUPS_MIN = 1_000
@@ -37,7 +38,7 @@ class Idle:
         seen = self._seen.get(slot)
         size = len(self._keys.of_slot(slot))
         if seen is None or len(seen) < size:
-            wider = np.full(2 * size, ALWAYS, np.int64)
+            wider = np.full(2 * size, ALWAYS_US, np.int64)
             if seen is not None:
                 wider[: len(seen)] = seen
             seen = self._seen[slot] = wider

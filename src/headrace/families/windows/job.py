@@ -7,37 +7,54 @@ runs once over the answers of all queries that have it (`answering.py`), whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.errors import RoundError
+from headrace.evaluation.arrow import arrow_type
 from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.columns import KIND, ROWS_PART, part_names
+from headrace.families.windows.cutting import UNTRIED, ChoiceState
 from headrace.families.windows.dearest import dearest, dearest_sketch
 from headrace.families.windows.gauge import Gauge
-from headrace.families.windows.groups import Evaluate
-from headrace.families.windows.plan import Cuts
+from headrace.families.windows.plan import Cuts, Share
 from headrace.families.windows.rings import Rings
 from headrace.families.windows.rows import place_rows, rows_sql
-from headrace.families.windows.sending import Sending
+from headrace.families.windows.sending import NOTHING_KNOWN, Sending, SendingState
+from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.groves import limits_of
-from headrace.families.windows.suspects import find_faults, suspects_of
+from headrace.families.windows.suspects import Evaluating, QuerySearch, find_by_value, users_of
+from headrace.quoting import quote_name
 from headrace.runtime.answers import Pieces
+from headrace.runtime.collecting import to_arrow
 from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Change, Outcome, Place, Reading, Round
-from headrace.runtime.faults import is_value_fault, reason_of
+from headrace.runtime.faults import is_nobodys, reason_of
+from headrace.runtime.halving import failing_alone, failing_together
+from headrace.runtime.hll_tables import hll_tables
+from headrace.runtime.ledger import Choices
 from headrace.runtime.statistics import Census, Stopwatch
 from headrace.sql.tree import Column, Expr, columns_of
 
 VIEW = "headrace_batch"
 AT = "at"
+TRIES_MAX = 2  # of a round that fails, and does not when it is looked for why
+NO_QUERIES = Cuts(0, (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the rounds so far have decided of how the next is read; committed with each."""
+
+    cutting: ChoiceState = UNTRIED
+    sending: SendingState = NOTHING_KNOWN
 
 
 class WindowsFamily:
@@ -52,29 +69,31 @@ class WindowsWork:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._rings = Rings(place.disk, place.ledger, place.config)
+        chosen = place.ledger.chosen(WindowsFamily.name, Chosen)
+        self._rings = Rings(place.disk, place.ledger, place.config, chosen.cutting)
         self._answering = Answering()
         self._gauge = Gauge()
-        self._declared: Edges = ()
-        self._sending = Sending(place.config.cut_rows_max // 2)
+        self._declared: list[tuple[Expr, tuple[int, ...]]] = []
+        self._failures = 0
+        self._sending = Sending(place.config.cut_rows_max // 2, chosen.sending)
 
     def replan(self, change: Change) -> None:
         self._rings.seat(list(change.queries.values()), self._place.relation)
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
-        cuts = self._rings.cuts()
+        cuts = self._rings.cutting.cuts()
         as_rows = self._sending.sends_rows(cuts, batch.is_small)
+        faults = self._learn_bias(cuts, batch.frame.sparkSession)
+        if faults:
+            return Reading(_nothing, faults=faults)
         with watch.stage("spark"):
-            try:
-                table = self._collect(batch, cuts, as_rows)
-            except PySparkException as error:
-                if not is_value_fault(error):
-                    raise
-                return Reading(_nothing, faults=self._find_faults(batch, error))
+            table, faults = self._collect_or_blame(batch, cuts, as_rows)
+        if table is None:
+            return Reading(_nothing, faults=faults) if faults else self.read(batch, round, watch)
         if as_rows:
             self._sending.note(table.num_rows, table.num_rows, as_rows)
         if table.num_rows > self._place.config.cut_rows_max:
-            if as_rows or self._rings.cut_apart():
+            if as_rows or self._rings.cutting.cut_apart():
                 return self.read(batch, round, watch)
             faults = dearest(cuts, table, self._rings.shares(), self._place.config.cut_rows_max)
             return Reading(_nothing, faults=faults)
@@ -84,13 +103,37 @@ class WindowsWork:
         census, panes = _census(table)
         if not as_rows:
             self._sending.note(census.rows, panes.num_rows, as_rows)
-            self._rings.note_cells(census.rows, panes.num_rows)
-        return Reading(partial(self._answer, cuts, panes, _evaluate(batch.frame.sparkSession)), census)
+            self._rings.cutting.note(census.rows, panes.num_rows)
+        self._failures = 0
+        facts = Facts(batch.frame.sparkSession, self._place.config.quarantine_probes_max)
+        return Reading(partial(self._answer, cuts, panes, facts, self._chosen()), census)
 
-    def _answer(self, cuts: Cuts, panes: pa.Table, evaluate: Evaluate, round: Round, watch: Stopwatch) -> Outcome:
-        outcome = Outcome()
+    def _learn_bias(self, cuts: Cuts, session: SparkSession) -> dict[int, str]:
+        """The tables that registers of these sizes are read with, before the first answer asks for them; or the queries
+        that ask for registers, where this Spark does not show its tables."""
+        for precision in {m.params[0] for m in cuts.measures if m.kind == "hll"} - self._rings.bias.keys():
+            try:
+                threshold, raw, bias = hll_tables(session, precision)
+            except RoundError as error:
+                shares = self._rings.shares()
+                return {i: error.what for i, own in shares.items() if any(m.kind == "hll" for m in own.measures)}
+            self._rings.bias[precision] = Bias(threshold, np.array(raw), np.array(bias))
+        return {}
+
+    def _chosen(self) -> Choices:
+        """What the next round is read by: taken when this one has been read, as the next may be read before this one
+        is committed."""
+        return asdict(Chosen(self._rings.cutting.state, self._sending.state))
+
+    def _answer(
+        self, cuts: Cuts, panes: pa.Table, facts: Facts, chosen: Choices, round: Round, watch: Stopwatch
+    ) -> Outcome:
+        outcome = Outcome(choices={WindowsFamily.name: chosen})
         with watch.stage("roll"):
-            mark = self._rings.take(cuts, panes, round, evaluate)
+            mark = self._rings.take(cuts, panes, round, facts.evaluate)
+            if facts.failed:
+                outcome.faults.update(facts.faults(self._rings.shares()))
+                self._rings.keys.cuts.clear()  # what was put in place of their values is not known of any key
             outcome.selectivity = self._rings.selectivity
             outcome.groupings, outcome.ring_bytes = len(cuts.cuts), self._rings.nbytes
         with watch.stage("answer"):
@@ -110,25 +153,33 @@ class WindowsWork:
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
 
+    def _collect_or_blame(self, batch: Batch, cuts: Cuts, as_rows: bool) -> tuple[pa.Table | None, dict[int, str]]:
+        """What the aggregate leaves; or the queries it fails for, none if it should be run again."""
+        try:
+            return self._collect(batch, cuts, as_rows), {}
+        except Exception as error:  # noqa: BLE001 - whatever Spark says, it may be one query's doing
+            self._sending.group_next()
+            return None, self._find_faults(batch, cuts, error)
+
     def _collect(self, batch: Batch, cuts: Cuts, as_rows: bool) -> pa.Table:
         """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
         frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
         frame.createOrReplaceTempView(VIEW)
         session, relation, kind = frame.sparkSession, batch.relation, batch.kind()
         if as_rows:
-            return place_rows(cuts, relation, session.sql(rows_sql(cuts, relation, kind, VIEW)).toArrow())
+            return place_rows(cuts, relation, to_arrow(session.sql(rows_sql(cuts, relation, kind, VIEW))))
         self._declare(session, cuts.edges)
-        return session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits_of(self._place.config))).toArrow()
+        limits = replace(limits_of(self._place.config), is_small=batch.is_small)
+        return to_arrow(session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits)))
 
     def _declare(self, session: SparkSession, edges: Edges) -> None:
-        """Edges of cells are variables of the session."""
-        for key, old in self._declared:
-            if (key, old) not in edges:
-                session.sql(drop_sql(key, old))
-        for key, new in edges:
-            if (key, new) not in self._declared:
-                session.sql(declare_sql(key, new))
-        self._declared = edges
+        """Edges of cells are variables of the session; what is declared is known even if the next one fails."""
+        for own in [own for own in self._declared if own not in edges]:
+            session.sql(drop_sql(*own))
+            self._declared.remove(own)
+        for own in [own for own in edges if own not in self._declared]:
+            session.sql(declare_sql(*own))
+            self._declared.append(own)
 
     def done(self) -> None:
         """Nothing waits for it."""
@@ -136,14 +187,40 @@ class WindowsWork:
     def rest(self) -> None:
         self._rings.rest()
 
-    def _find_faults(self, batch: Batch, error: PySparkException) -> dict[int, str]:
-        """The queries whose expressions fail on a row of the round."""
-        suspects = suspects_of(self._rings.shares())
-        faults = find_faults(suspects, _probe(batch), self._place.config.quarantine_probes_max)
-        if not faults:
-            raise RoundError("a row makes the shared aggregate fail, and no single query is the cause",
-                             value=reason_of(error))
-        return faults
+    def _find_faults(self, batch: Batch, cuts: Cuts, error: Exception) -> dict[int, str]:
+        """The queries for which the aggregate fails; none, if it can be run again as it is now planned."""
+        if is_nobodys(error):
+            raise error
+        self._check_without_queries(batch)
+        shares, tries_max = self._rings.shares(), self._place.config.quarantine_probes_max
+        found = find_by_value(error, shares, _evaluating(batch), tries_max)
+        if not found:
+            search = QuerySearch(shares, len(cuts.cuts) <= 1, partial(self._aggregating, batch), tries_max)
+            found = self._find_among(search, list(shares), error)
+        if found:
+            self._check_without_queries(batch)  # a disk that is full by now would have each of them fail
+        return found
+
+    def _find_among(self, search: QuerySearch, ids: list[int], error: Exception) -> dict[int, str]:
+        reason = search.failing(ids)
+        if reason is None:
+            self._failures += 1
+            if self._failures > TRIES_MAX:
+                raise error
+            return {}
+        found = search.alone(reason)
+        if found or self._rings.cutting.cut_apart():
+            return found
+        return search.together(reason)
+
+    def _check_without_queries(self, batch: Batch) -> None:
+        """Raises what has nothing to do with any query: the source, the disk, Spark itself."""
+        columns = [quote_name(f.name) for f in batch.relation.fields]
+        batch.frame.select(*columns).write.format("noop").mode("overwrite").save()
+        self._collect(batch, NO_QUERIES, as_rows=False)
+
+    def _aggregating(self, batch: Batch, cuts: Cuts) -> str | None:
+        return _failing(lambda: self._collect(batch, cuts, as_rows=False))
 
 
 def _nothing(round: Round, watch: Stopwatch) -> Outcome:
@@ -164,33 +241,73 @@ def _census(table: pa.Table) -> tuple[Census, pa.Table]:
     return census, table.drop_columns([KIND, NEWEST])
 
 
-def _evaluate(session: SparkSession) -> Evaluate:
-    """Facts of keys, by Spark: a small job, run when there are keys it has not been asked of."""
+class Facts:
+    """Facts of keys, by Spark: a small job, run when there are keys it has not been asked of.
 
-    def evaluate(keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]) -> list[pa.Array]:
+    A fact that Spark does not evaluate is null here, and the queries that ask for it are not answered."""
+
+    def __init__(self, session: SparkSession, tries_max: int) -> None:
+        self._session = session
+        self._tries_max = tries_max
+        self.failed: dict[Expr, str] = {}
+
+    def faults(self, shares: Mapping[int, Share]) -> dict[int, str]:
+        """Query id → reason."""
+        return {query_id: reason for fact, reason in self.failed.items() for query_id in users_of(fact, shares)}
+
+    def evaluate(self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]) -> list[pa.Array]:
+        asked = [fact for fact in facts if fact not in self.failed]
+        try:
+            found = self._ask(keys, values, asked)
+        except Exception as error:
+            if is_nobodys(error):
+                raise
+            self._ask(keys, values, ())
+            reason = _failing(lambda: self._ask(keys, values, asked))
+            if reason is not None:  # otherwise it was not theirs, and has passed
+                self.failed |= self._find(keys, values, asked, reason)
+            return self.evaluate(keys, values, facts)
+        rows = len(values[0]) if values else 1
+        known = dict(zip(asked, found, strict=True))
+        return [known[f] if f in known else pa.nulls(rows, arrow_type(f.type)) for f in facts]
+
+    def _find(
+        self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr], reason: str
+    ) -> dict[Expr, str]:
+        def failing(some: Sequence[Expr]) -> str | None:
+            return _failing(lambda: self._ask(keys, values, some))
+
+        return failing_alone(facts, reason, failing, self._tries_max) or failing_together(
+            facts, reason, failing, self._tries_max
+        )
+
+    def _ask(self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]) -> list[pa.Array]:
         used = {i: k for i, k in enumerate(keys) if isinstance(k, Column) and k.name in columns_of(*facts)}
         rows = len(values[0]) if values else 1
         table = pa.table({AT: pa.array(range(rows), pa.int64()), **{key_name(i): values[i] for i in used}})
         ddl = ", ".join([f"{AT} BIGINT", *(f"{key_name(i)} {k.type}" for i, k in used.items())])
         names = {k.name: key_name(i) for i, k in used.items()}
         texts = [f"{fact_sql(fact, names)} AS f{i}" for i, fact in enumerate(facts)]
-        found = session.createDataFrame(table, ddl).selectExpr(AT, *texts).toArrow().sort_by(AT)
+        found = to_arrow(self._session.createDataFrame(table, ddl).selectExpr(AT, *texts)).sort_by(AT)
         return [found.column(f"f{i}").combine_chunks() for i in range(len(facts))]
 
-    return evaluate
 
+def _evaluating(batch: Batch) -> Evaluating:
+    """Why evaluating expressions on the round's rows fails."""
 
-def _probe(batch: Batch) -> Callable[[Sequence[str]], str | None]:
-    """Whether evaluating these expressions on the round's rows fails, and with what."""
-
-    def probe(texts: Sequence[str]) -> str | None:
+    def evaluating(texts: Sequence[str]) -> str | None:
         columns = [f"IF(({batch.kind()}) = {OK}, {text}, NULL) AS c{i}" for i, text in enumerate(texts)]
-        try:
-            batch.frame.selectExpr(*columns).write.format("noop").mode("overwrite").save()
-        except PySparkException as error:
-            if not is_value_fault(error):
-                raise
-            return reason_of(error)
-        return None
+        return _failing(lambda: batch.frame.selectExpr(*columns).write.format("noop").mode("overwrite").save())
 
-    return probe
+    return evaluating
+
+
+def _failing(job: Callable[[], object]) -> str | None:
+    """Why a job fails; None if it does not."""
+    try:
+        job()
+    except Exception as error:
+        if is_nobodys(error):
+            raise
+        return reason_of(error)
+    return None

@@ -12,16 +12,19 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 
 from headrace.disk import Disk
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import Cut, Cuts, Share, Slot
+from headrace.records import decode, reading
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.bands import Band
 from headrace.sql.codec import decode_expr, encode_expr
@@ -46,6 +49,16 @@ class PaneRound:
     @property
     def is_folded(self) -> bool:
         return "/folded/" in self.mark.path
+
+
+@dataclass(frozen=True, slots=True)
+class _Meta:
+    """Beside the rows of a file."""
+
+    before: int | None
+    newest: int | None
+    cuts: Mapping[str, Any]
+    round: int
 
 
 class PaneLog:
@@ -99,7 +112,8 @@ class PaneLog:
         return PaneRound(round_id, newest_before_us, newest_us, cuts, table.num_rows, mark_of(path, data))
 
     def read(self, entry: PaneRound) -> pa.Table:
-        with pa.memory_map(str(self._disk.root / entry.mark.path)) as file:
+        path = self._disk.root / entry.mark.path
+        with reading(path), pa.memory_map(str(path)) as file:
             return pa.ipc.open_stream(file.read_buffer()).read_all()
 
     def keep_from(self, horizon_us: int | None) -> int:
@@ -146,10 +160,11 @@ class PaneLog:
 
     def _open(self, round_id: int, mark: FileMark) -> PaneRound:
         data = self._ledger.check(mark)
-        table = pa.ipc.open_stream(data).read_all()
-        meta = json.loads(table.schema.metadata[_META])
-        cuts = _cuts_in(json.dumps(meta["cuts"]))
-        return PaneRound(meta.get("round", round_id), meta["before"], meta["newest"], cuts, table.num_rows, mark)
+        with reading(self._disk.root / mark.path):
+            table = pa.ipc.open_stream(data).read_all()
+            meta = decode(_Meta, json.loads(table.schema.metadata[_META]))
+            cuts = _cuts_in(json.dumps(meta.cuts))
+        return PaneRound(meta.round, meta.before, meta.newest, cuts, table.num_rows, mark)
 
 
 @lru_cache(maxsize=100_000)
@@ -175,6 +190,11 @@ def served_by(shares: Iterable[Share]) -> Callable[[Cuts], frozenset[int]]:
         return frozenset(i for i, needs in enumerate(asked) if _serves(cuts, *needs))
 
     return served
+
+
+def mark_of_cuts(cuts: Cuts) -> int:
+    """The same for equal cuts, in every process."""
+    return zlib.crc32(json.dumps(_cuts_out(cuts)).encode())
 
 
 @lru_cache(maxsize=16)

@@ -13,17 +13,29 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from headrace.evaluation.finish import supports
 from headrace.families.windows.cells import Edges, cell
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
+from headrace.families.windows.sameness import having_of_rows
 from headrace.sql.bands import Band, split
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Output, Query
-from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Literal, aggregates_of, columns_of, remember_hash
+from headrace.sql.tree import (
+    FILTERED,
+    Aggregate,
+    Bound,
+    Call,
+    Column,
+    Expr,
+    Literal,
+    aggregates_of,
+    columns_of,
+    remember_hash,
+)
 from headrace.values import BOOLEAN, VOID, Relation, Type, Window
 
 SIGNATURE_BITS = 62
@@ -87,36 +99,59 @@ def share(query: Query, relation: Relation) -> Share | Refusal:
         return Refusal("it has no window" if query.grouped else "it is a filter or projection: it has no window")
     if relation.is_table:
         return Refusal("it is over a table")
-    reason = next((r for a in query.aggregates if (r := refusal(a))), None)
-    if reason is None:
-        reason = next((f"{r} over aggregates" for e in _finished(query) if (r := supports(e))), None)
+    asked = _asked(query.outputs, query.having)
+    if isinstance(asked, Refusal):
+        return asked
+    slot = Slot(query.where, tuple([guard(k, query.where) for k in query.keys]))
+    program, measures = asked or _program(query.outputs, query.having, query.where)
+    return Share(slot, query.window, measures, program)
+
+
+@lru_cache(maxsize=100_000)
+def _asked(outputs: tuple[Output, ...], having: Expr | None) -> Refusal | tuple[Program, tuple[Measure, ...]] | None:
+    """What a query asks for, whatever its predicate and window; of 100,000 queries few differ in more.  None if its
+    predicate counts too: what is aggregated may fail on rows that the query does not select."""
+    reason = _refused(outputs, having)
     if reason is not None:
         return Refusal(reason)
-    slot = Slot(query.where, tuple(guard(k, query.where) for k in query.keys))
-    program = _program(query.outputs, query.having, query.where)
-    needed = {ROWS: None, **{m: None for a in program.aggregates for m in measures_for(a)}}
-    return Share(slot, query.window, tuple(needed), program)
+    return None if _can_fail(outputs, having) else _program(outputs, having, None)
+
+
+def _refused(outputs: tuple[Output, ...], having: Expr | None) -> str | None:
+    """Why SELECT and HAVING cannot be computed from panes."""
+    finished: list[Expr] = [o.expr for o in outputs if not isinstance(o.expr, Bound)]
+    finished += [] if having is None else [having]
+    reason = next((r for a in aggregates_of(*(o.expr for o in outputs), having) if (r := refusal(a))), None)
+    if reason is None:
+        reason = next((f"{r} over aggregates" for e in finished if (r := supports(e))), None)
+    if reason is None and having_of_rows(having):
+        reason = "its HAVING asks more of a DOUBLE or FLOAT key than a comparison, and Spark asks that of the rows"
+    return reason
+
+
+def _can_fail(outputs: tuple[Output, ...], having: Expr | None) -> bool:
+    """Whether what is aggregated may fail on some row: such a row is looked at only if the query selects it."""
+    aggregates = aggregates_of(*(o.expr for o in outputs), having)
+    return any(may_raise(arg) for aggregate in aggregates for arg in aggregate.args)
 
 
 def guard(expr: Expr, where: Expr | None) -> Expr:
     """An expression that can fail must only see the rows its own query selects, as in Spark."""
-    if where is None or not may_raise(expr):
+    if where is None or isinstance(expr, Column) or not may_raise(expr):
         return expr
     return Call("case", (where, expr, Literal(None, VOID)), expr.type)
 
 
-def _finished(query: Query) -> list[Expr]:
-    outputs: list[Expr] = [o.expr for o in query.outputs if not isinstance(o.expr, Bound)]
-    return outputs if query.having is None else [*outputs, query.having]
-
-
 @lru_cache(maxsize=100_000)
-def _program(outputs: tuple[Output, ...], having: Expr | None, where: Expr | None) -> Program:
+def _program(
+    outputs: tuple[Output, ...], having: Expr | None, where: Expr | None
+) -> tuple[Program, tuple[Measure, ...]]:
     exprs = tuple(_guard_aggregates(o.expr, where) for o in outputs if not isinstance(o.expr, Bound))
     kept = None if having is None else _guard_aggregates(having, where)
     if kept is not None and kept.type != BOOLEAN:  # a bare NULL
         kept = Call("cast", (kept,), BOOLEAN)
-    return _compiled(exprs, kept)
+    program = _compiled(exprs, kept)
+    return program, tuple({ROWS: None, **{m: None for a in program.aggregates for m in measures_for(a)}})
 
 
 @lru_cache(maxsize=100_000)
@@ -124,9 +159,16 @@ def _compiled(exprs: tuple[Expr, ...], having: Expr | None) -> Program:
     return Program(exprs, having, aggregates_of(*exprs, having), tuple(e.type for e in exprs))
 
 
+def _as_case(arg: Expr) -> Expr:
+    """FILTER and CASE WHEN are one measure."""
+    if isinstance(arg, Call) and arg.op == FILTERED:
+        return Call("case", (*arg.args, Literal(None, VOID)), arg.type)
+    return arg
+
+
 def _guard_aggregates(expr: Expr, where: Expr | None) -> Expr:
     if isinstance(expr, Aggregate):
-        return Aggregate(expr.op, tuple(guard(a, where) for a in expr.args), expr.type, expr.distinct)
+        return Aggregate(expr.op, tuple(guard(_as_case(a), where) for a in expr.args), expr.type, expr.distinct)
     if isinstance(expr, Call):
         return Call(expr.op, tuple(_guard_aggregates(a, where) for a in expr.args), expr.type)
     return expr
@@ -184,9 +226,10 @@ class Seating:
         self._by_slot: dict[Slot, list[RingPlan]] = {}
 
     def add(self, query_id: int, share: Share) -> RingPlan:
-        ring = self._fitting(share)
+        lane = share.lane
+        ring = self._fitting(share, lane)
         if ring is None:
-            ring = RingPlan(share.slot, share.window.grain_us, share.lane)
+            ring = RingPlan(share.slot, share.window.grain_us, lane)
             self.rings[ring.key] = ring
             self._by_slot.setdefault(share.slot, []).append(ring)
         ring.members[query_id] = share
@@ -195,16 +238,19 @@ class Seating:
         self.ring_of[query_id] = ring
         return ring
 
-    def _fitting(self, share: Share) -> RingPlan | None:
+    def _fitting(self, share: Share, lane: Lane | None) -> RingPlan | None:
         """The lane of a crowd; else the slot's coarsest ring whose panes fit the window and are not too many for it."""
-        if share.lane is not None:
-            return self.rings.get((share.slot, share.window.grain_us, share.lane))
+        if lane is not None:
+            return self.rings.get((share.slot, share.window.grain_us, lane))
         grain, reach = share.window.grain_us, share.window.range_us
         fits = [
             r for r in self._by_slot.get(share.slot, ())
             if grain % r.grain_us == 0 and (r.grain_us == grain or reach // r.grain_us <= SHARED_PANES_MAX)
         ]
         return max(fits, key=lambda r: r.grain_us, default=None)
+
+    def rings_of(self, slot: Slot) -> Sequence[RingPlan]:
+        return self._by_slot.get(slot, ())
 
     def remove(self, query_id: int) -> RingPlan:
         share = self.shares.pop(query_id)
@@ -330,35 +376,6 @@ def _tell_by_cells(
         rest = split(predicate).rest([a for a, _ in taken]) if taken else predicate
         left.update({} if rest is None else {rest: None})
     return list(left), tuple(cell(a) for a in bands if a in crowded)
-
-
-CELL_ROWS = 8  # a group that Spark shuffles and sends costs about as much as reading and adding so many rows
-
-
-class Choice:
-    """United or apart: tried when it may pay, decided by what the aggregates of whole rounds left."""
-
-    ROWS_MIN = 10_000  # smaller rounds tell nothing
-
-    def __init__(self) -> None:
-        self.united = True
-        self._cost: dict[bool, float] = {}
-
-    def forbid_united(self) -> None:
-        self.united, self._cost[True] = False, math.inf
-
-    def note(self, rows: int, cells: int, cuts: int, cuts_apart: int) -> bool:
-        """A round of so many rows left so many cells; whether the next is to be cut the other way."""
-        if rows < self.ROWS_MIN or cuts_apart == 1:
-            return False
-        self._cost[self.united] = cuts + CELL_ROWS * cells / rows
-        other = self._cost.get(not self.united)
-        # apart costs at least its passes; untried, it is worth a try only if those alone are cheaper
-        limit = cuts_apart if other is None and self.united else other
-        if limit is not None and limit < self._cost[self.united]:
-            self.united = not self.united
-            return True
-        return False
 
 
 def _fineness(keys: tuple[Expr, ...]) -> tuple[int, int]:

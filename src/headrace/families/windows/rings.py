@@ -6,7 +6,7 @@ rebuilt from the log before the next round; nothing else notices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from headrace.disk import Disk
 from headrace.families.windows.banding import Banding, answers_of
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.crowd import Crowd
+from headrace.families.windows.cutting import UNTRIED, ChoiceState, Cutting
 from headrace.families.windows.feed import KeySpace, PaneRows, SlotRows
 from headrace.families.windows.fold_plan import FoldPlan
 from headrace.families.windows.folds import Folds
@@ -25,28 +26,17 @@ from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.idle import Idle
 from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.panes import PaneLog, served_by
-from headrace.families.windows.plan import (
-    Choice,
-    Cuts,
-    Refusal,
-    RingKey,
-    RingPlan,
-    Seating,
-    Share,
-    Slot,
-    plan_cuts,
-    share,
-)
+from headrace.families.windows.plan import Cuts, Refusal, RingKey, RingPlan, Seating, Share, Slot, share
 from headrace.families.windows.ring import Ring, Windows
-from headrace.families.windows.seats import ALWAYS, Closed, Seat, members_of
+from headrace.families.windows.seats import Closed, Seat, members_of
 from headrace.families.windows.sketches.groves import Groves
 from headrace.families.windows.spots import LaneSpots, Spots
-from headrace.families.windows.waiting import CellPick, CellRows, Ordering
+from headrace.families.windows.waiting import CellPick, CellRows, Due, Ordering
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
-from headrace.values import US_PER_MS, Relation
+from headrace.values import ALWAYS_US, US_PER_MS, Relation
 
 Ints = NDArray[np.int64]
 
@@ -64,25 +54,24 @@ MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Stre
 class Rings:
     """All rings of a stream."""
 
-    def __init__(self, disk: Disk, ledger: Ledger, config: Config) -> None:
+    def __init__(self, disk: Disk, ledger: Ledger, config: Config, state: ChoiceState = UNTRIED) -> None:
         self._config = config
         self._log = PaneLog(disk, ledger)
         self._folds = Folds(self._log, disk, ledger.folder)
         self._fold_plan: FoldPlan | None = None
         self._seating = Seating()
+        self.cutting = Cutting(self._seating.rings, state)
         self._seats: dict[RingKey, Seat] = {}
         self._crowd = Crowd()
         self._wheres: dict[int, Expr | None] = {}
         self._crowds: dict[Slot, Banding] = {}
         self._since: dict[int, int] = {}
-        self._cuts: Cuts | None = None
-        self._cuts_apart: int | None = None
         self._longest_us: int | None = None
-        self._choice = Choice()
         self._rounds = 0
         self._branches: dict[int, tuple[Cuts, list[Branch]]] = {}
         self._by_slot: dict[Slot, list[Seat]] = {}
         self._groves = Groves(config)
+        self.bias = self._groves.bias
         self.keys = KeySpace.empty()
         self._idle = Idle(self.keys, self._crowds)
         self.selectivity: dict[str, float] = {}
@@ -135,38 +124,14 @@ class Rings:
     def plans(self) -> Iterable[RingPlan]:
         return self._seating.rings.values()
 
-    def cuts(self) -> Cuts:
-        """What Spark is to aggregate in the next round."""
-        if self._cuts is None:
-            self._cuts = plan_cuts(self._seating.rings.values(), self._choice.united)
-        return self._cuts
-
-    def note_cells(self, rows: int, cells: int) -> None:
-        """What Spark made of a round: are one grouping by all keys or several cheaper for these queries and rows?"""
-        if self._choice.note(rows, cells, len(self.cuts().cuts), self._count_apart()):
-            self._cuts = None
-
-    def cut_apart(self) -> bool:
-        """One grouping by all keys leaves too many cells: group by each on its own, if that is not done already."""
-        if not self._choice.united or self._count_apart() == 1:
-            return False
-        self._choice.forbid_united()
-        self._cuts = None
-        return True
-
-    def _count_apart(self) -> int:
-        if self._cuts_apart is None:
-            self._cuts_apart = len(plan_cuts(self._seating.rings.values(), united=False).cuts)
-        return self._cuts_apart
-
     def _place(self, plan: RingPlan, asked: Share, since_us: int) -> None:
         """Make sure the ring can hold a new member; one that cannot is rebuilt from the log."""
         seat = self._seats.get(plan.key)
-        begins_us = ALWAYS
+        begins_us = ALWAYS_US
         if plan.lane is not None:
             spots = self._crowds.setdefault(plan.slot, Banding(Spots())).spots
             newest_us = None if seat is None or seat.ring is None else self._log.newest_us
-            begins_us = spots.join(plan.lane, asked.bands, ALWAYS if newest_us is None else newest_us + 1)
+            begins_us = spots.join(plan.lane, asked.bands, ALWAYS_US if newest_us is None else newest_us + 1)
         if seat is None:
             self._seats[plan.key] = Seat(plan, arrange(tuple(plan.measures)))
             return
@@ -179,7 +144,7 @@ class Rings:
     def _covered_from(self, asked: Share) -> int:
         """Windows that start before this lack rows."""
         whole, from_us = self._log.since(asked)
-        return ALWAYS if whole else from_us
+        return ALWAYS_US if whole else from_us
 
     # -- a round ------------------------------------------------------------------------------------
 
@@ -189,18 +154,13 @@ class Rings:
         self._folds.begin(self._plan_folds(), round.watermark_before_us)
         found = PaneRows(cuts, panes, self.keys, evaluate)
         rolled = list(found.roll(self._branches_of(cuts)))
-        self._rebuild(round, rolled, evaluate)
+        self._rebuild(cuts, round, rolled, evaluate)
         self._groves.take(cuts, found, self._history(evaluate), round.watermark_before_us)
         self._begin_later()
         closed_us = None if round.watermark_us is None else round.watermark_us - cuts.pane_us
         for twig, rows in rolled:
-            self._idle.note(twig.slot, rows)
-            if isinstance(rows, SlotRows):
-                self._add(self._by_slot[twig.slot], twig.arrangement, rows)
-                continue
-            for due, given in self._crowds[twig.slot].waiting.add(rows, twig.arrangement, closed_us):
-                for fed in self._fold(twig.slot, due, given):
-                    self._add(*fed)
+            for fed in self._feed(twig, rows, closed_us):
+                self._add(*fed)
         self._note_selectivity(rolled, round)
         self._check_memory()
         self.barred.update(self._groves.faults)
@@ -209,15 +169,24 @@ class Rings:
     def _add(self, seats: Sequence[Seat], given: Arrangement, rows: SlotRows) -> None:
         for seat in seats:
             if seat.ring is not None:
-                seat.add(rows, given, ALWAYS)
+                seat.add(rows, given)
 
-    def _feed(self, twig: Twig, rows: SlotRows | CellPick) -> Iterator[Fed]:
-        """Rows of a slot for its rings, at once."""
+    def _feed(
+        self, twig: Twig, rows: SlotRows | CellPick, closed_us: int | None, waits: bool = True
+    ) -> Iterator[Fed]:
+        """Rows of a slot for its rings; those of a crowd when their pane has closed, or at once."""
         self._idle.note(twig.slot, rows)
         if isinstance(rows, SlotRows):
             yield self._by_slot[twig.slot], twig.arrangement, rows
+        elif waits:
+            waiting = self._crowds[twig.slot].waiting
+            yield from self._fold_due(twig.slot, waiting.add(rows, twig.arrangement, closed_us))
         else:
             yield from self._fold(twig.slot, Ordering().in_order([rows]), twig.arrangement)
+
+    def _fold_due(self, slot: Slot, due: Iterable[Due]) -> Iterator[Fed]:
+        for rows, given in due:
+            yield from self._fold(slot, rows, given)
 
     def _fold(self, slot: Slot, rows: CellRows, given: Arrangement) -> Iterator[Fed]:
         """What each lane of the slot takes of these rows."""
@@ -232,13 +201,12 @@ class Rings:
     def _settle(self, slot: Slot) -> None:
         """Rows of this slot wait no longer: who sits on its rings, or the numbers of its groups, will change."""
         if slot in self._crowds:
-            for due, given in self._crowds[slot].waiting.flush():
-                for fed in self._fold(slot, due, given):
-                    self._add(*fed)
+            for fed in self._fold_due(slot, self._crowds[slot].waiting.flush()):
+                self._add(*fed)
 
     def _history(self, evaluate: Evaluate) -> Iterator[tuple[Cuts, PaneRows, int]]:
         """The rounds of the log, read as they are asked for."""
-        for entry, table in self._log.replay(ALWAYS):
+        for entry, table in self._log.replay(ALWAYS_US):
             assert entry.newest_us is not None, "a round with panes has rows"
             yield entry.cuts, PaneRows(entry.cuts, table, self.keys, evaluate), entry.newest_us
 
@@ -347,12 +315,13 @@ class Rings:
         return self._branches[id(cuts)][1]
 
     def _replanned(self) -> None:
-        self._cuts = self._cuts_apart = self._longest_us = self._fold_plan = None
+        self.cutting.replanned()
+        self._longest_us = self._fold_plan = None
         self._rounds = 0
         self._branches.clear()
         self._by_slot.clear()
 
-    def _rebuild(self, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate) -> None:
+    def _rebuild(self, cuts: Cuts, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
         found = [seat for slot in self._by_slot.values() for seat in slot if seat.ring is None and not seat.is_barred]
         if not found:
@@ -366,32 +335,48 @@ class Rings:
             first = seat.first_pane(before, after, oldest_us.get(seat.plan.slot))
             seat.ring = Ring(seat.arrangement.layout, seat.plan.length, first)
         if before is not None:
-            self._replay(missing, before, evaluate)
+            self._replay(missing, before, round.late_us, cuts.pane_us, evaluate)
 
     def _width(self, seat: Seat) -> int:
         """Groups a ring is for, as far as they are known."""
         lane = self._lane_of(seat)
         return len(self.keys.of_slot(seat.plan.slot)) if lane is None else lane.band.size
 
-    def _replay(self, missing: Sequence[Seat], before_us: int, evaluate: Evaluate) -> None:
-        """Feed the log to these rings, and close what was closed before the round."""
+    def _replay(
+        self, missing: Sequence[Seat], before_us: int, late_us: int, pane_us: int, evaluate: Evaluate
+    ) -> None:
+        """Feed the log to these rings, and close what was closed before the round.
+
+        Rows of a crowd wait for their panes as they did when they came, where all its rings are made anew: so each band
+        is folded of the same rows, and those of open panes wait on."""
         new, slots = {id(seat) for seat in missing}, {seat.plan.slot for seat in missing}
+        crowds = {slot for slot in slots if slot.cells and all(id(seat) in new for seat in self._by_slot[slot])}
         for seat in missing:
             if seat.plan.lane is not None:
-                self._crowds[seat.plan.slot].spots.begin_anew(seat.plan.lane, ALWAYS)
+                self._crowds[seat.plan.slot].spots.begin_anew(seat.plan.lane, ALWAYS_US)
         first_us = min((s.ring.next_pane * s.plan.grain_us for s in missing if s.ring is not None), default=0)
         for entry, table in self._log.replay(first_us):
+            assert entry.newest_us is not None, "a round with panes has rows"
+            closed_us = entry.newest_us - late_us - pane_us
             branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
             for twig, rows in PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches):
-                for seats, given, old in self._feed(twig, rows):
-                    for seat in seats:
-                        # panes wider than the ring's go in where they begin: whoever has edges inside of them does not
-                        # count this round (`since`), and for all others that is the same window
-                        if id(seat) in new and seat.ring is not None:
-                            seat.add(old, given, seat.ring.next_pane)
+                waits = twig.slot in crowds and entry.cuts.pane_us == pane_us
+                self._add_to(new, self._feed(twig, rows, closed_us, waits))
+        for slot in crowds:
+            self._add_to(new, self._fold_due(slot, self._crowds[slot].waiting.release(before_us - pane_us)))
         for seat in missing:
             if seat.ring is not None:
                 seat.ring.close(before_us // seat.plan.grain_us - 1, Windows.none())
+
+    def _add_to(self, new: Container[int], fed: Iterable[Fed]) -> None:
+        """Old rows, to these seats.
+
+        Panes wider than the ring's go in where they begin: whoever has edges inside of them does not count this round
+        (`since`), and for all others that is the same window."""
+        for seats, given, rows in fed:
+            for seat in seats:
+                if id(seat) in new and seat.ring is not None:
+                    seat.add(rows, given, seat.ring.next_pane)
 
     # -- statistics and limits --------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from headrace.families.windows.aggregate import NEWEST, PANE, all_keys, cell_nam
 from headrace.families.windows.cells import attribute_sql, ranks_of
 from headrace.families.windows.columns import KIND, LOW, ROWS_PART, counted, part_names
 from headrace.families.windows.plan import Cuts
-from headrace.sql.emit import emit, quote_name
+from headrace.quoting import quote_name
+from headrace.sql.emit import emit
 from headrace.values import Relation
 
 Make = Callable[[pa.Table], pa.ChunkedArray | pa.Array]

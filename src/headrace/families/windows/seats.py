@@ -17,10 +17,9 @@ from headrace.families.windows.ring_kernels import Ops
 from headrace.families.windows.sketches.groves import Values
 from headrace.families.windows.spots import LaneSpots, Taken
 from headrace.sql.tree import Aggregate
-from headrace.values import Window
+from headrace.values import ALWAYS_US, Window
 
 Ints = NDArray[np.int64]
-ALWAYS = -(1 << 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,17 +86,17 @@ class Seat:
         grain = self.plan.grain_us
         if before is not None:
             return before // grain - self.plan.length
-        oldest = [] if oldest_us is None else [oldest_us // grain]
-        return min([*oldest, *([] if after is None else [after // grain])], default=0)
+        known = [t for t in (oldest_us, after) if t is not None]
+        return min(known, default=ALWAYS_US) // grain
 
-    def add(self, rows: SlotRows, given: Arrangement, oldest: int) -> None:
-        """Rows of the slot, with the columns of this ring, from pane `oldest` on."""
+    def add(self, rows: SlotRows, given: Arrangement, oldest: int | None = None) -> None:
+        """Rows of the slot, with the columns of this ring, from pane `oldest` on if that is given."""
         assert self.ring is not None
         if self.given is not given:
             self.given, self.places = given, Ops(*places_in(self.arrangement, given))
         panes = rows.pane_us // self.plan.grain_us
         groups, ints, floats = rows.groups, rows.ints, rows.floats
-        if oldest > ALWAYS:
+        if oldest is not None:
             start = int(np.searchsorted(panes, oldest))
             panes, groups = panes[start:], groups[start:]
             ints, floats = np.ascontiguousarray(ints[:, start:]), np.ascontiguousarray(floats[:, start:])

@@ -92,18 +92,24 @@ class Waiting:
         """One round more; what is due, as panes that begin at `closed_us` or before get no more rows.
 
         What is given must be taken before the next is asked for: its memory is used again."""
-        if self._rounds and (given is not self._given or rows.edges != self._rounds[0].edges):
+        is_same = given is self._given or given == self._given
+        if self._rounds and not (is_same and rows.edges == self._rounds[0].edges):
             yield from self.flush()
         self._rounds.append(rows)
         self._given = given
         if sum(r.pane_us.size for r in self._rounds) > ROWS_MAX:
             yield from self.flush()
         elif closed_us is not None:
-            rounds = [(r, int(np.searchsorted(r.pane_us, closed_us, side="right"))) for r in self._rounds]
-            due = [r.until(cut) for r, cut in rounds if cut]
-            self._rounds = [r.since(cut) if cut else r for r, cut in rounds if cut < r.pane_us.size]
-            if due:
-                yield self._ordering.in_order(due), given
+            yield from self.release(closed_us)
+
+    def release(self, closed_us: int) -> Iterator[Due]:
+        """What is due, without one round more."""
+        rounds = [(r, int(np.searchsorted(r.pane_us, closed_us, side="right"))) for r in self._rounds]
+        due = [r.until(cut) for r, cut in rounds if cut]
+        self._rounds = [r.since(cut) if cut else r for r, cut in rounds if cut < r.pane_us.size]
+        if due:
+            assert self._given is not None
+            yield self._ordering.in_order(due), self._given
 
     def flush(self) -> Iterator[Due]:
         """All that wait."""

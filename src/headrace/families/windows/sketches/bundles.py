@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.families.windows.sketches import hll_kernels, value_kernels
+from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.hll_kernels import Bytes, Ints, Ints32
 from headrace.families.windows.sketches.value_kernels import Floats
 
@@ -65,9 +66,10 @@ class Registers:
     def sizes(self, groups: Ints32) -> Ints:
         return np.zeros(groups.size, np.int64)
 
-    def distinct(self, groups: Ints32) -> Ints:
-        """The estimate of each of these groups; 0 of one that is not here."""
-        return looked_up(hll_kernels.estimates(self.registers), self.groups, groups)
+    def distinct(self, groups: Ints32, bias: Bias) -> Ints:
+        """Spark's estimate of each of these groups; 0 of one that is not here."""
+        found = hll_kernels.estimates(self.registers, bias.threshold, bias.raw, bias.bias)
+        return looked_up(found, self.groups, groups)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 
 from headrace.families.windows.sketches.trees import dyadic_runs, grain_of
-from headrace.families.windows.weave.edges import Shape, edge_rate
+from headrace.families.windows.weave.edges import Shape, classes_of, edge_rate
 from headrace.families.windows.weave.weave import Weights, plan_of, weave
 from headrace.values import US_PER_S
 
@@ -87,6 +87,26 @@ def table_cost(shapes: Sequence[Shape], kind: str, density: float) -> float:
         return (rate * _levels(max(s.range_us for s in shapes) / grain) + answers) * US_PER_S
     answers = sum(_runs(s, grain) / s.slide_us for s in shapes)
     return (RUN * rate + answers) * WEIGHTS[kind].merge * US_PER_S
+
+
+def held_most(shapes: Sequence[Shape], trees: Sequence[Sequence[Shape]], is_table: bool) -> int:
+    """Sketches kept of a group at most, when every pane has rows: in the table fewer runs than panes beside the panes,
+    in a tree its fragments and the panes of the open one.  Panes that are not closed come on top."""
+    grain = grain_of(shapes)
+    if is_table:
+        panes = max(s.range_us for s in shapes) // grain
+        return 2 * panes + panes.bit_length()
+    return sum(_fragments_most(tree, grain) for tree in trees)
+
+
+def _fragments_most(shapes: Sequence[Shape], grain: int) -> int:
+    """Fragments from edge to edge of the longest window, and panes that no window has asked for yet: the first window
+    that ends after a pane does, unless there are gaps between them."""
+    longest = max(s.range_us for s in shapes)
+    classes = {c for s in shapes for c in classes_of(s)}
+    edges = sum(longest // c.modulus + 1 for c in classes)
+    waiting = min((s.slide_us for s in shapes if s.slide_us <= s.range_us), default=longest)
+    return min(longest // grain, edges) + -(-min(longest, waiting) // grain)
 
 
 def _levels(parts: float) -> float:

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import Share, Slot
 from headrace.families.windows.sketches.choice import FOREST, TABLE, Costs, costs_of
+from headrace.families.windows.sketches.weighing import registers_bytes
 from headrace.families.windows.weave.edges import Shape
 from headrace.sql.emit import emit
 
 LINES_MAX = 10
+BYTES_A_VALUE = 16
 
 
 def sketch_lines(shares: Iterable[Share], of: Share | None = None) -> list[str]:
@@ -34,8 +36,15 @@ def _line(measure: Measure, shapes: tuple[Shape, ...]) -> str:
     return (
         f"{_name(measure)} ({_error(measure)}): {windows} in {_operator(costs)}; merges/s a group: "
         f"woven {costs.forest:.3g} ({len(costs.trees):,} {'tree' if len(costs.trees) == 1 else 'trees'}), one tree "
-        f"{costs.tree:.3g}, dyadic table {costs.table:.3g}"
+        f"{costs.tree:.3g}, dyadic table {costs.table:.3g}; {_memory(measure, shapes, costs)}"
     )
+
+
+def _memory(measure: Measure, shapes: tuple[Shape, ...], costs: Costs) -> str:
+    """Registers take what they take; values as many as there are."""
+    if measure.kind != "hll":
+        return f"{BYTES_A_VALUE} bytes a value"
+    return f"at most {registers_bytes(measure, shapes, costs):,} bytes a group"
 
 
 def _operator(costs: Costs) -> str:

@@ -21,12 +21,12 @@ from headrace.families.windows.sketches.hll_kernels import Ints
 from headrace.families.windows.sketches.trees import Keeper, Table, Tree, grain_of
 from headrace.families.windows.weave.edges import Shape
 from headrace.families.windows.weave.online import OnlineWeave, Rebuilt, rebuild
+from headrace.values import ALWAYS_US
 
 INLINE_MAX = 512  # windows; the plan of so many takes milliseconds, of more it is made beside the rounds
 STICKY = 0.9  # another operator must be cheaper than this share of what there is
 DENSITY_PANES = 64  # closed panes between two looks at how many have rows
 DENSITY_FACTOR = 2.0
-ALWAYS = -(1 << 60)
 
 
 class Grove:
@@ -45,7 +45,7 @@ class Grove:
         self._is_changed, self._as_table, self._grain_us = True, False, 0
         self._density, self._planned = 1.0, (0, 1.0)
         self._counted = [0, 0]
-        self.closed_us = ALWAYS
+        self.closed_us = ALWAYS_US
         self.is_new = True
         self.replans = 0
 
@@ -175,7 +175,7 @@ class Grove:
 
     def _needed_from(self, shapes: Iterable[Shape]) -> int:
         """Windows that end after what is closed begin here or later."""
-        return ALWAYS if self.closed_us == ALWAYS else self.closed_us - max(s.range_us for s in shapes) + 1
+        return ALWAYS_US if self.closed_us == ALWAYS_US else self.closed_us - max(s.range_us for s in shapes) + 1
 
     # -- panes --------------------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Grove:
         """A grove that is new: everything before the watermark is closed."""
         self._open.clear()
         self._keepers, self._keeper_of, self._is_changed, self.is_new = {}, {}, True, False
-        self.closed_us = ALWAYS if watermark_us is None else self._floor(watermark_us)
+        self.closed_us = ALWAYS_US if watermark_us is None else self._floor(watermark_us)
 
     @property
     def is_tangled(self) -> bool:
@@ -212,13 +212,13 @@ class Grove:
         times, bundles = _merged(self._widened(due))
         for keeper in self._keepers.values():
             keeper.take(times, bundles)
-        if self.closed_us != ALWAYS:
+        if self.closed_us != ALWAYS_US:
             self._count(len(bundles), through - self.closed_us)
         self.closed_us = through
 
     def forget(self) -> None:
         """Let go of what no window can need."""
-        if self.closed_us == ALWAYS:
+        if self.closed_us == ALWAYS_US:
             return
         ranges: dict[int, int] = {}
         for shape, keeper in self._keeper_of.items():

@@ -19,6 +19,7 @@ from headrace.config import Config
 from headrace.families.windows.measures import Measure, measures_for
 from headrace.families.windows.plan import Cuts, Program, Share, Slot
 from headrace.families.windows.ring import Answers, Windows
+from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.bundles import Bundle
 from headrace.families.windows.sketches.grove import Grove
 from headrace.families.windows.sketches.hll_kernels import Ints, Ints32
@@ -83,6 +84,7 @@ class Groves:
         self._rounds = 0
         self.faults: dict[int, str] = {}
         self.since: dict[int, int] = {}
+        self.bias: dict[int, Bias] = {}
         self.nbytes = 0
 
     # -- who asks -----------------------------------------------------------------------------------
@@ -92,7 +94,7 @@ class Groves:
             self._asked[query_id] = asked
             kept = self._kept.get((asked.slot, measure))
             if kept is None:
-                kept = _Kept(Grove(measure.kind, self._planner), Unpacking(measure))
+                kept = _Kept(Grove(measure.kind, self._planner), Unpacking(measure, self._config.sketch_bytes_max))
                 self._kept[asked.slot, measure] = kept
             kept.members[query_id] = shape_of(asked.window)
             kept.grove.join(shape_of(asked.window))
@@ -110,7 +112,7 @@ class Groves:
         """The groups of this slot are numbered anew."""
         for (own, measure), kept in self._kept.items():
             if own == slot:
-                kept.grove.is_new, kept.unpacking = True, Unpacking(measure)
+                kept.grove.is_new, kept.unpacking = True, Unpacking(measure, self._config.sketch_bytes_max)
 
     # -- a round ------------------------------------------------------------------------------------
 
@@ -127,6 +129,8 @@ class Groves:
                 kept.is_barred = True
                 reason = self._too_many(measure, "more", "pane")
                 self.faults.update(dict.fromkeys(kept.members, reason))
+            elif shipped is not None and shipped.too_large:
+                self._bar(kept, shipped.too_large)
             elif shipped is not None:
                 kept.grove.add(shipped.times, shipped.bundles)
         self._check_memory()
@@ -153,9 +157,19 @@ class Groves:
                 if shipped is not None and shipped.is_partial:  # too many values then: windows must begin later
                     self.since.update(dict.fromkeys(kept.members, newest_us + 1))
                 elif shipped is not None:
-                    _sort_out(shipped, kept.grove, panes, is_new=keepers == [None])
+                    self._sort_out(shipped, kept, panes, is_new=keepers == [None])
         for _, kept, keepers, panes in missing:
             kept.grove.feed(kept.grove.keepers if keepers == [None] else keepers, panes)
+
+    def _sort_out(self, shipped: Shipped, kept: _Kept, panes: dict[int, list[Bundle]], is_new: bool) -> None:
+        """Closed panes are for the trees; open ones the grove has already, unless it is new."""
+        if shipped.too_large:
+            self._bar(kept, shipped.too_large)
+        for time, bundle in zip(shipped.times.tolist(), shipped.bundles, strict=True):
+            if time < kept.grove.closed_us:
+                panes.setdefault(time, []).append(bundle)
+            elif is_new:
+                kept.grove.add(np.array([time]), [bundle])
 
     def _too_many(self, measure: Measure, size: str, where: str) -> str:
         limit, name = self._limits.of(measure.kind), Limits.name(measure.kind)
@@ -172,18 +186,20 @@ class Groves:
             return
         sizes = {key: kept.grove.nbytes for key, kept in self._kept.items() if not kept.is_barred}
         self.nbytes = sum(sizes.values())
-        limit = self._config.sketch_bytes_max
         for key in sorted(sizes, key=lambda k: -sizes[k]):
-            if self.nbytes <= limit:
+            if self.nbytes <= self._config.sketch_bytes_max:
                 break
-            kept = self._kept[key]
-            kept.is_barred = kept.grove.is_new = True
+            self._bar(self._kept[key], sizes[key])
             self.nbytes -= sizes[key]
-            reason = (
-                f"SKETCH_BYTES: its sketches take {sizes[key]:,} bytes, and with all others more than "
-                f"sketch_bytes_max = {limit:,}; use fewer groups, a shorter range, or raise the limit"
-            )
-            self.faults.update(dict.fromkeys(kept.members, reason))
+
+    def _bar(self, kept: _Kept, taken: int) -> None:
+        """No memory for this grove: those who ask for it are taken out."""
+        kept.is_barred = kept.grove.is_new = True
+        reason = (
+            f"SKETCH_BYTES: its sketches take {taken:,} bytes, and with all others more than sketch_bytes_max = "
+            f"{self._config.sketch_bytes_max:,}; use fewer groups, a shorter range, or raise the limit"
+        )
+        self.faults.update(dict.fromkeys(kept.members, reason))
 
     # -- answers ------------------------------------------------------------------------------------
 
@@ -204,7 +220,7 @@ class Groves:
         for number, span in enumerate(spans):
             shape = Shape(*map(int, span))
             start, stop = answers.offsets[number], answers.offsets[number + 1]
-            for first, last in _blocks(answers.end[start:stop], int(start)):
+            for first, last in blocks_of(answers.end[start:stop], int(start)):
                 end_us = int(answers.end[first]) * grain_us
                 self._read(slot, shape, end_us, answers.group[first:last], readings.get(number, {}), found,
                            (answers.end.size, first))  # fmt: skip
@@ -224,7 +240,7 @@ class Groves:
                 self._check_size(kept, measure, merged[measure], shape, groups)
             bundle = merged[measure]
             if bundle is not None:
-                values = read(aggregate, bundle, groups)
+                values = read(aggregate, bundle, groups, self.bias)
                 if aggregate not in found:
                     found[aggregate] = np.zeros(size, values.dtype)
                 found[aggregate][first : first + values.size] = values
@@ -260,15 +276,6 @@ def _unpack(slot: Slot, measure: Measure, kept: _Kept, cuts: Cuts, rows: Rows) -
     return None if picked is None else kept.unpacking.unpack(cuts, picked)
 
 
-def _sort_out(shipped: Shipped, grove: Grove, panes: dict[int, list[Bundle]], is_new: bool) -> None:
-    """Closed panes are for the trees; open ones the grove has already, unless it is new."""
-    for time, bundle in zip(shipped.times.tolist(), shipped.bundles, strict=True):
-        if time < grove.closed_us:
-            panes.setdefault(time, []).append(bundle)
-        elif is_new:
-            grove.add(np.array([time]), [bundle])
-
-
 def _readings(sitting: Sitting) -> dict[int, dict[Aggregate, Measure]]:
     """For each window shape of a ring, the sketched aggregates its queries ask for."""
     own = [
@@ -282,7 +289,7 @@ def _readings(sitting: Sitting) -> dict[int, dict[Aggregate, Measure]]:
     return found
 
 
-def _blocks(ends: Ints, base: int) -> Iterator[tuple[int, int]]:
+def blocks_of(ends: Ints, base: int) -> Iterator[tuple[int, int]]:
     """Stretches of one end."""
-    edges = np.flatnonzero(np.diff(ends, prepend=-1, append=-1)) + base if ends.size else np.empty(0, np.int64)
-    return pairwise(edges.tolist())
+    edges = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), ends.size] if ends.size else []
+    return pairwise(base + edge for edge in edges)

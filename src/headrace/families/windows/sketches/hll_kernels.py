@@ -1,12 +1,15 @@
-"""HyperLogLog registers, compiled: read what Spark's `hll_sketch_agg` writes, merge, estimate.
+"""Spark's own HyperLogLog++, compiled: registers out of what Spark sends, merged, and read as Spark would read them.
 
-Spark writes Apache DataSketches' format.  Byte 3 is log2 of the registers, byte 5 has the flag of an empty sketch,
-byte 7 the mode: a short list or a set of *coupons* (26 bits of address, the rest the value), or one register a byte.
-The estimate is Ertl's improved one (O. Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017,
-algorithm 6): no tables, no thresholds, and unbiased from the first value on.
+Spark's `approx_count_distinct` keeps 2^p registers.  The first p bits of a value's xxhash64 say which register takes
+it, the zeros that follow how much; a register keeps the most (S. Heule, M. Nunkesser, A. Hall, "HyperLogLog in
+practice", EDBT 2013).  Spark sends the *coupons* of a cell: register and number of zeros + 1 as one number, each once.
+The estimate does what `HyperLogLogPlusPlusHelper.query` does, in its order, so it is the same to the last bit.  The
+tables are Spark's and come from Spark (`bias.py`).
 """
 
 from __future__ import annotations
+
+import math
 
 import numba
 import numpy as np
@@ -15,41 +18,21 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float64]
 
-EMPTY_FLAG = 4
-LIST, SET, REGISTERS = 0, 1, 2
-LIST_START, SET_START, REGISTERS_START = 8, 12, 40
-VALUE_SHIFT = 26
-VALUE_MAX = 63  # six bits
-UNREADABLE = -1
+NEAREST = 6  # entries of the table that a bias is the mean of
+EXACT_BITS = 52  # sums of fractions 2^-r are exact while p + r stays within this
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_blobs(data: Bytes, offsets: Ints, lines: Ints, precision: int, out: Bytes) -> int:
-    """out[lines[i]] takes in blob i; the number of the first blob that is not such a sketch, else `UNREADABLE`."""
-    size = 1 << precision
+def fold_coupons(coupons: Ints32, offsets: Ints, lines: Ints, precision: int, out: Bytes) -> None:
+    """out[lines[i]] takes in coupons offsets[i] … offsets[i + 1] - 1; the register is in the low `precision` bits."""
+    mask = (1 << precision) - 1
     for i in range(lines.size):
-        start, stop = offsets[i], offsets[i + 1]
-        if stop - start == 0:
-            continue
-        if stop - start < 8 or data[start + 3] != precision:
-            return i
-        if data[start + 5] & EMPTY_FLAG:
-            continue
-        mode, line = data[start + 7] & 3, out[lines[i]]
-        if mode == REGISTERS:
-            if data[start + 7] >> 2 & 3 != 2 or stop - start < REGISTERS_START + size:
-                return i
-            for slot in range(size):
-                line[slot] = max(line[slot], data[start + REGISTERS_START + slot])
-            continue
-        for at in range(start + (LIST_START if mode == LIST else SET_START), stop - 3, 4):
-            coupon = np.uint32(data[at]) | np.uint32(data[at + 1]) << 8
-            coupon |= np.uint32(data[at + 2]) << 16 | np.uint32(data[at + 3]) << 24
-            if coupon != 0:
-                address = coupon & np.uint32(size - 1)
-                line[address] = max(line[address], np.uint8(coupon >> VALUE_SHIFT))
-    return UNREADABLE
+        line = out[lines[i]]
+        for at in range(offsets[i], offsets[i + 1]):
+            register, rank = coupons[at] & mask, np.uint8(coupons[at] >> precision)
+            line[register] = max(line[register], rank)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -62,44 +45,89 @@ def fold_registers(registers: Bytes, lines: Ints, out: Bytes) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def estimates(registers: Bytes) -> Ints:
-    """How many different values each line has seen."""
+def estimates(registers: Bytes, threshold: float, raw: Floats, bias: Floats) -> Ints:
+    """How many different values each line has seen, as Spark says it."""
     found = np.empty(registers.shape[0], np.int64)
-    count = np.empty(VALUE_MAX + 1, np.int64)
     size = registers.shape[1]
     for i in range(registers.shape[0]):
-        count[:] = 0
-        for slot in range(size):
-            count[registers[i, slot]] += 1
-        z = size * tau(1.0 - count[VALUE_MAX] / size)
-        for value in range(VALUE_MAX - 1, 0, -1):
-            z = 0.5 * (z + count[value])
-        z += size * sigma(count[0] / size)
-        found[i] = np.int64(np.rint(size / (2.0 * np.log(2.0)) * size / z))
+        zeros, inverse = sum_inverses(registers[i])
+        found[i] = round_half_up(estimate(size, zeros, inverse, threshold, raw, bias))
     return found
 
 
 @numba.njit(cache=True, nogil=True)
-def sigma(x: float) -> float:
-    """x + Σ x^(2^k) · 2^(k-1)."""
-    if x == 1.0:
-        return np.inf
-    y, z, before = 1.0, x, -1.0
-    while z != before:
-        x, before = x * x, z
-        z += x * y
-        y += y
-    return z
+def sum_inverses(line: Bytes) -> tuple[int, float]:
+    """(how many registers are 0, Σ 2^-register): as whole numbers where that is exact, so that the order does not
+    matter; else one by one, in Spark's order."""
+    lift = EXACT_BITS - int(np.log2(line.size))
+    one = np.int64(1) << lift
+    total, zeros, lost = 0, 0, 0
+    for slot in range(line.size):
+        rank = np.int64(line[slot])
+        total += int(one >> rank)
+        zeros += int(rank == 0)
+        lost += int(rank > lift)
+    if lost == 0:
+        return zeros, float(total / one)
+    inverse = 0.0
+    for slot in range(line.size):
+        inverse += 1.0 / float(np.int64(1) << np.int64(line[slot]))
+    return zeros, inverse
 
 
 @numba.njit(cache=True, nogil=True)
-def tau(x: float) -> float:
-    """(1 - x - Σ (1 - x^(2^-k))² · 2^-k) / 3."""
-    if x in (0.0, 1.0):
-        return 0.0
-    y, z, before = 1.0, 1.0 - x, -1.0
-    while z != before:
-        x, before = np.sqrt(x), z
-        y *= 0.5
-        z -= (1.0 - x) ** 2 * y
-    return z / 3.0
+def estimate(size: int, zeros: int, inverse: float, threshold: float, raw: Floats, bias: Floats) -> float:
+    """Linear counting while few registers are taken, then the harmonic mean less its bias."""
+    found = alpha(size) * size * size / inverse
+    if zeros > 0:
+        linear = size * math.log(size / zeros)
+        if linear <= threshold or found <= 2.5 * size:
+            return linear
+    if raw.size > 0 and found < 5.0 * size:
+        return found - bias_at(found, raw, bias)
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def alpha(size: int) -> float:
+    if size == 16:
+        return 0.673
+    if size == 32:
+        return 0.697
+    return 0.709 if size == 64 else 0.7213 / (1.0 + 1.079 / size)
+
+
+@numba.njit(cache=True, nogil=True)
+def bias_at(found: float, raw: Floats, bias: Floats) -> float:
+    """The mean bias of the entries whose raw estimates are nearest."""
+    low = max(place_in(raw, found) - NEAREST + 1, 0)
+    high = min(low + NEAREST, raw.size)
+    while high < raw.size and (found - raw[high]) ** 2 < (found - raw[low]) ** 2:
+        low += 1
+        high += 1
+    total = 0.0
+    for i in range(low, high):
+        total += bias[i]
+    return total / (high - low)
+
+
+@numba.njit(cache=True, nogil=True)
+def place_in(raw: Floats, found: float) -> int:
+    """As Java's binary search goes: some entries are out of order, and another search would end elsewhere."""
+    low, high = 0, raw.size - 1
+    while low <= high:
+        middle = (low + high) >> 1
+        if raw[middle] < found:
+            low = middle + 1
+        elif raw[middle] > found:
+            high = middle - 1
+        else:
+            return middle
+    return low
+
+
+@numba.njit(cache=True, nogil=True)
+def round_half_up(value: float) -> int:
+    """Java's Math.round of what is not negative."""
+    whole = math.floor(value)
+    return int(whole) + (value - whole >= 0.5)

@@ -1,6 +1,6 @@
 """Which aggregates are kept as sketches, what Spark computes of them, and how an answer is read from a bundle.
 
-    hll        approx_count_distinct   registers of Spark's hll_sketch_agg over xxhash64, 2^p of them
+    hll        approx_count_distinct   the 2^p registers of Spark's own HyperLogLog++
     points     percentile_approx       sorted values with weights, at most 2·accuracy a group
     values     median, percentile, mode    every value with its count, up to a limit
     distinct   count(DISTINCT x)       every different value, up to a limit
@@ -11,32 +11,36 @@ n / (2 · accuracy), so by n / accuracy in all, which is the error Spark states.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
 from headrace.families.windows.sketches.hll_kernels import Ints, Ints32
-from headrace.sql.tree import Aggregate, Expr, Literal
+from headrace.sql.sketch_parameters import accuracy_of, number_of, precision_of
+from headrace.sql.tree import Aggregate, Expr
 from headrace.values import Type
 
 KINDS = ("hll", "points", "values", "distinct")
 OPS = ("approx_count_distinct", "percentile_approx", "percentile", "median", "mode")
-RSD = 0.05
-ACCURACY = 10_000
-PRECISION_MIN, PRECISION_MAX = 4, 14
+PRECISION_MAX = 14
+HLL_FORM = 2  # which registers a pane log holds: those of form 1, without a number, were of another hash
 WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many values a group may have in a window (and in a cell that Spark sends)."""
+    """How many values a group may have in a window (and in a cell that Spark sends).
+
+    `is_small`: of a round that is one task, whose rows may be held as lists."""
 
     values: int
     distinct: int
+    is_small: bool = False
 
     def of(self, kind: str) -> int:
         return self.distinct if kind == "distinct" else self.values
@@ -60,7 +64,7 @@ def sketch_refusal(aggregate: Aggregate) -> str | None:
     if aggregate.distinct:
         return f"{op}(DISTINCT …)"
     if op == "approx_count_distinct":
-        fine = precision_of(aggregate) > PRECISION_MAX
+        fine = precision_of(aggregate.args) > PRECISION_MAX
         return f"approx_count_distinct with an error below {1.04 / 2 ** (PRECISION_MAX / 2):.2%}" if fine else None
     if op == "mode":
         return None if kind.name in WHOLE else f"mode of a {kind}"
@@ -72,25 +76,13 @@ def sketch_of(aggregate: Aggregate) -> tuple[str, Expr, tuple[int, ...]]:
     arg = aggregate.args[0]
     match aggregate.op:
         case "approx_count_distinct":
-            return "hll", arg, (precision_of(aggregate),)
+            return "hll", arg, (precision_of(aggregate.args), HLL_FORM)
         case "percentile_approx":
-            accuracy = ACCURACY if len(aggregate.args) < 3 else int(_number(aggregate.args[2]))
-            return "points", arg, (accuracy,)
+            return "points", arg, (accuracy_of(aggregate.args),)
         case "count":
             return "distinct", arg, ()
         case _:
             return "values", arg, ()
-
-
-def precision_of(aggregate: Aggregate) -> int:
-    """log2 of the registers Spark's own function would take for the same error."""
-    rsd = RSD if len(aggregate.args) < 2 else _number(aggregate.args[1])
-    return max(PRECISION_MIN, math.ceil(2 * math.log2(1.106 / rsd)))
-
-
-def _number(literal: Expr) -> float:
-    assert isinstance(literal, Literal)
-    return float(str(literal.value))
 
 
 def points_max(accuracy: int) -> int:
@@ -105,8 +97,8 @@ def part_sql(function: str, arg: str, limits: Limits) -> str | None:
     """SQL of a part over the column `arg`; None if the part is not a sketch's."""
     name, _, parameter = function.partition(":")
     match name:
-        case "hll":
-            return f"hll_sketch_agg({arg}, {parameter})"
+        case "coupons":
+            return _coupons(arg, limits)
         case "set":
             return _unless_too_many(f"size(collect_set({arg}))", limits.distinct, f"collect_set({arg})")
         case "list":
@@ -115,6 +107,28 @@ def part_sql(function: str, arg: str, limits: Limits) -> str | None:
             return _thinned(arg, int(parameter))
         case _:
             return None
+
+
+def coupon_sql(text: str, precision: int) -> str:
+    """The register that a value falls in, below the number of zeros + 1 it has there; null of null.
+
+    With y the bits of the hash behind the register's number, that is 65 - p - l, where l, the length of y, is the place
+    of the highest bit of u = 2y + 1.  Take from u the bits that follow a bit: it is 2^l at least and less than
+    1.5 · 2^l, so its logarithm is within l … l + 0.59, and 0.2 more has the whole part l, however it is rounded."""
+    hashed = f"xxhash64({text})"
+    u = f"(shiftleft({hashed} & {(1 << 64 - precision) - 1}L, 1) | 1L)"
+    zeros = f"{65 - precision} - CAST(log2({u} & ~shiftright({u}, 1)) + 0.2D AS INT)"
+    register = f"CAST(shiftrightunsigned({hashed}, {64 - precision}) AS INT)"
+    return f"({zeros}) * {1 << precision} + {register} + IF({text} IS NULL, NULL, 0)"
+
+
+def _coupons(arg: str, limits: Limits) -> str:
+    """Each once.  A list is quicker to collect, a set is bounded however many rows there are.
+
+    The filter leaves out nothing more, but it is a second place that names the column: so Spark computes the column
+    before, in compiled code and with one hash, not in the aggregate."""
+    rows = f"({arg}) FILTER (WHERE {arg} IS NOT NULL)"
+    return f"array_distinct(collect_list{rows})" if limits.is_small else f"collect_set{rows}"
 
 
 def _unless_too_many(size: str, limit: int, values: str) -> str:
@@ -135,9 +149,11 @@ def _thinned(arg: str, most: int) -> str:
 FLIP = np.int64(np.iinfo(np.int64).max)
 
 
-def to_keys(values: NDArray[np.float64]) -> Ints:
-    """Doubles as whole numbers of the same order; NaN is greatest, and there is one zero."""
-    bits = (np.where(np.isnan(values), np.nan, values) + 0.0).view(np.int64)
+def to_keys(values: NDArray[np.float64], is_set: bool = False) -> Ints:
+    """Doubles as whole numbers of the same order; NaN is greatest.  Only in a set both zeros are one: a percentile
+    that is a zero has its sign."""
+    known = np.where(np.isnan(values), np.nan, values)
+    bits = (known + 0.0 if is_set else known).view(np.int64)
     return np.where(bits < 0, bits ^ FLIP, bits)
 
 
@@ -145,10 +161,10 @@ def from_keys(keys: Ints) -> NDArray[np.float64]:
     return np.where(keys < 0, keys ^ FLIP, keys).view(np.float64)
 
 
-def read(aggregate: Aggregate, bundle: Bundle, groups: Ints32) -> NDArray[Any]:
+def read(aggregate: Aggregate, bundle: Bundle, groups: Ints32, bias: Mapping[int, Bias]) -> NDArray[Any]:
     """The aggregate of each of these groups; anything where a group has no value."""
     if isinstance(bundle, Registers):
-        return bundle.distinct(groups)
+        return bundle.distinct(groups, bias[precision_of(aggregate.args)])
     assert isinstance(bundle, Points)
     match aggregate.op:
         case "count":
@@ -156,15 +172,21 @@ def read(aggregate: Aggregate, bundle: Bundle, groups: Ints32) -> NDArray[Any]:
         case "mode":
             return bundle.most_frequent(groups)
         case "percentile_approx":
-            found = from_keys(bundle.at_share(groups, _number(aggregate.args[1])))
-            return found if aggregate.type.is_fractional else found.astype(np.int64)
+            found = from_keys(bundle.at_share(groups, number_of(aggregate.args[1])))
+            return found if aggregate.type.is_fractional else _to_whole(found)
         case _:
             return _interpolated(aggregate, bundle, groups)
 
 
+def _to_whole(values: NDArray[np.float64]) -> Ints:
+    """As Java casts: the nearest double of the largest BIGINT is above it, and becomes it again."""
+    above = values >= 2.0**63
+    return np.where(above, np.iinfo(np.int64).max, np.where(above, 0.0, values).astype(np.int64))
+
+
 def _interpolated(aggregate: Aggregate, bundle: Points, groups: Ints32) -> NDArray[np.float64]:
     """Between the two nearest values, in Spark's order of operations."""
-    share = 0.5 if aggregate.op == "median" else _number(aggregate.args[1])
+    share = 0.5 if aggregate.op == "median" else number_of(aggregate.args[1])
     low, high, past = bundle.around_share(groups, share)
     below, above = _real(low, aggregate.args[0].type), _real(high, aggregate.args[0].type)
     with np.errstate(invalid="ignore"):

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.errors import RoundError
 from headrace.families.windows.codes import Codes, codes_for
 from headrace.families.windows.columns import part_names, parts_of
 from headrace.families.windows.measures import Measure
@@ -32,18 +31,21 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """Bundles by pane.  `is_partial`: some cell had more values than its limit, and came without."""
+    """Bundles by pane.  `is_partial`: some cell had more values than its limit, and came without.
+
+    `too_large`: the bytes they would take, where that is more than there may be; they have not been made."""
 
     times: Ints
     bundles: tuple[Bundle, ...]
     is_partial: bool = False
+    too_large: int = 0
 
 
 class Unpacking:
     """Reads one measure.  Text and other values without an order of numbers are given codes."""
 
-    def __init__(self, measure: Measure) -> None:
-        self._measure = measure
+    def __init__(self, measure: Measure, bytes_max: int) -> None:
+        self._measure, self._bytes_max = measure, bytes_max
         self.codes: Codes | None = None
 
     def unpack(self, cuts: Cuts, picked: Picked) -> Shipped:
@@ -59,24 +61,19 @@ class Unpacking:
         times, pane_of, groups, lines = _places(picked)
         made: Registers | Points
         if self._measure.kind == "hll":
-            made = self._registers(columns[0], groups, lines)
+            taken = groups.size << self._measure.params[0]
+            if taken > self._bytes_max:  # however few values there are
+                return Shipped(times[:0], (), too_large=taken)
+            made = self._registers(columns[0].flatten(), _offsets(columns[0]), groups, lines)
         else:
-            lengths = pc.list_value_length(columns[0]).to_numpy(zero_copy_only=False).astype(np.int64)
-            made = self._points(columns, np.append(0, np.cumsum(lengths)), groups, lines)
+            made = self._points(columns, _offsets(columns[0]), groups, lines)
         edges = np.searchsorted(pane_of, np.arange(times.size + 1))
         return Shipped(times, tuple(_slice(made, a, b) for a, b in pairwise(edges.tolist())))
 
-    def _registers(self, column: pa.Array, groups: Ints32, lines: Ints) -> Registers:
-        (precision,) = self._measure.params
-        blobs = column.cast(pa.large_binary())
-        _, offsets, data = blobs.buffers()
-        starts = np.frombuffer(offsets, np.int64)[blobs.offset : blobs.offset + len(blobs) + 1]
+    def _registers(self, coupons: pa.Array, offsets: Ints, groups: Ints32, lines: Ints) -> Registers:
+        precision = self._measure.params[0]
         registers = np.zeros((groups.size, 1 << precision), np.uint8)
-        raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-        bad = hll_kernels.fold_blobs(raw, starts, lines, precision, registers)
-        if bad != hll_kernels.UNREADABLE:
-            raise RoundError("Spark's HyperLogLog sketch has a form that is not known", value=blobs[bad].as_py()[:8],
-                             hint="use the Spark version that Headrace names")  # fmt: skip
+        hll_kernels.fold_coupons(coupons.to_numpy(zero_copy_only=False), offsets, lines, precision, registers)
         return Registers(groups, registers)
 
     def _points(self, columns: list[pa.Array], offsets: Ints, groups: Ints32, lines: Ints) -> Points:
@@ -93,12 +90,19 @@ class Unpacking:
 
     def _keys(self, values: pa.Array) -> Ints:
         if pa.types.is_floating(values.type):
-            return to_keys(values.to_numpy(zero_copy_only=False).astype(np.float64))
+            numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
+            return to_keys(numbers, is_set=self._measure.kind == "distinct")
         if pa.types.is_integer(values.type):
             return np.array(values.to_numpy(zero_copy_only=False), np.int64)
         if self.codes is None:
             self.codes = codes_for(values.type)
         return self.codes.encode(values).astype(np.int64)
+
+
+def _offsets(lists: pa.Array) -> Ints:
+    """Where the values of each list begin, and the end."""
+    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
+    return np.append(0, np.cumsum(lengths, dtype=np.int64))
 
 
 def _places(picked: Picked) -> tuple[Ints, Ints, Ints32, Ints]:

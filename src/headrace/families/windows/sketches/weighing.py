@@ -1,0 +1,41 @@
+"""What sketches of a query will take, before it runs.  Pure."""
+
+from __future__ import annotations
+
+from headrace.config import Config
+from headrace.errors import PlanError
+from headrace.families.windows.measures import Measure, measures_for, refusal
+from headrace.families.windows.sketches.choice import TABLE, Costs, costs_of, held_most
+from headrace.families.windows.weave.edges import Shape
+from headrace.sql.query import Query
+
+
+def registers_bytes(measure: Measure, shapes: tuple[Shape, ...], costs: Costs) -> int:
+    """Of one group, at most; panes that are not closed yet come on top."""
+    trees = [[shapes[n] for n in tree] for tree in costs.trees]
+    return held_most(shapes, trees, costs.best == TABLE) << measure.params[0]
+
+
+def check_window(query: Query, config: Config) -> None:
+    """Refuse a window of too many panes, and registers that one group alone has no room for."""
+    if query.window is None:
+        return
+    panes = query.window.range_us // query.window.grain_us
+    if panes > config.panes_max:
+        raise PlanError(
+            f"the window of {query.name!r} spans too many panes", value=f"{panes:,} panes of {query.window}",
+            choices=(f"panes_max = {config.panes_max:,}",),
+            hint="a shorter range, or a slide and offset that divide it more coarsely", code="PANES",
+        )  # fmt: skip
+    shape = Shape(query.window.range_us, query.window.slide_us, query.window.offset_us)
+    for aggregate in query.aggregates:
+        if aggregate.op != "approx_count_distinct" or refusal(aggregate) is not None:
+            continue
+        measure = measures_for(aggregate)[1]
+        taken = registers_bytes(measure, (shape,), costs_of((shape,), measure.kind))
+        if taken > config.sketch_bytes_max:
+            raise PlanError(
+                f"the registers of {query.name!r} have no room", value=f"{taken:,} bytes a group",
+                choices=(f"sketch_bytes_max = {config.sketch_bytes_max:,}",),
+                hint="a larger error, a shorter range or a longer slide, or raise the limit", code="SKETCH_BYTES",
+            )  # fmt: skip

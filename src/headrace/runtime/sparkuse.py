@@ -1,0 +1,193 @@
+"""The Spark in use: made when it is first needed, found dead, made anew.
+
+Spark's Java is a process of its own, which may be killed or run out of memory at any moment.  PySpark does not notice:
+it keeps the dead gateway, and every later call ends in some network error.  A session of ours is then forgotten and
+made again; one that was given belongs to whoever gave it, and is only reported.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from subprocess import Popen, TimeoutExpired
+from typing import TYPE_CHECKING, Any
+
+from headrace.config import Config
+from headrace.errors import HeadraceError
+from headrace.runtime.scratch import Scratch
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+GONE, NO_START, WORKER_GONE = "SPARK_GONE", "SPARK_START", "WORKER_GONE"
+ENDS_S = 1.0  # a process closes its sockets some time before it has ended
+
+
+class Gateway:
+    """The Java process behind a session, as it was when the session was made: PySpark knows only the newest."""
+
+    def __init__(self, session: SparkSession | None = None) -> None:
+        from pyspark import SparkContext
+
+        self._context = SparkContext._active_spark_context if session is None else session.sparkContext
+        self._gateway: Any = SparkContext._gateway
+
+    @property
+    def _process(self) -> Popen[bytes] | None:
+        """None where another program started it, which then is the one to look after it."""
+        return None if self._gateway is None else self._gateway.__dict__.get("proc")
+
+    def is_alive(self) -> bool:
+        """Whether the process runs; costs next to nothing."""
+        process = self._process
+        return process is None or process.poll() is None
+
+    def has_ended(self, error: BaseException) -> bool:
+        """Whether the process is gone, or its Spark was stopped, and that is what the error comes of."""
+        from py4j.protocol import Py4JError, Py4JJavaError
+
+        process = self._process
+        is_network = isinstance(error, ConnectionError | EOFError) or (
+            isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError))  # fmt: skip
+        if process is None:
+            return is_network or self._is_stopped()
+        with suppress(TimeoutExpired):
+            process.wait(ENDS_S if is_network or isinstance(error, OSError | ValueError) else 0)
+        return process.poll() is not None or self._is_stopped()
+
+    def _is_stopped(self) -> bool:
+        if self._context is None:
+            return False
+        try:
+            java = self._context._jsc
+            return java is None or bool(java.sc().isStopped())
+        except Exception:  # noqa: BLE001 - whatever Spark says to this question, it does not run
+            return True
+
+    def forget(self) -> None:
+        """Let PySpark make another process.  Only this one is forgotten: somebody may have made the next already."""
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession, SQLContext
+
+        gateway = self._gateway
+        with SparkContext._lock:
+            if SparkContext._gateway is not gateway:
+                return
+            context = SparkContext._active_spark_context
+            SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+            SparkSession._instantiatedSession = SparkSession._activeSession = None
+            SQLContext._instantiatedContext = None
+        with suppress(Exception):
+            if gateway is not None:
+                gateway.shutdown_callback_server(raise_exception=False)
+        if context is not None:
+            context._jsc = None
+            with suppress(Exception):
+                context._accumulatorServer.shutdown()
+
+
+class SparkUse:
+    """`packages`: what a session of ours has to load, known when it is made; `home`: where its temporary files go."""
+
+    def __init__(self, given: SparkSession | None, config: Config, packages: Callable[[], Sequence[str]],
+                 home: Path | None = None) -> None:  # fmt: skip
+        self._scratch = None if home is None or given is not None else Scratch(home)
+        self._given = given
+        self._config = config
+        self._packages = packages
+        self._session: SparkSession | None = None
+        self._gateway: Gateway | None = None
+        self._making = threading.RLock()
+
+    @property
+    def is_given(self) -> bool:
+        return self._given is not None
+
+    @property
+    def session(self) -> SparkSession:
+        """The session; a dead one of ours is made anew."""
+        with self._making:
+            if self._session is None or not self.is_alive():
+                self.renew()
+            assert self._session is not None
+            return self._session
+
+    def is_alive(self) -> bool:
+        """False only when there was a Spark, and its process has ended."""
+        return self._gateway is None or self._gateway.is_alive()
+
+    def renew(self) -> None:
+        """Make a session where there is none that lives."""
+        with self._making:
+            if self._session is not None and not self.is_alive():
+                if self._given is not None:
+                    raise self.gone()
+                self._forget()
+            if self._session is None:
+                self._session = self._made()
+                self._gateway = Gateway(self._session)
+
+    def _made(self) -> SparkSession:
+        from headrace.runtime.session import borrow_session, make_session
+
+        try:
+            if self._given is not None:
+                return borrow_session(self._given, self._config)
+            scratch = None if self._scratch is None else self._scratch.make()
+            return make_session(self._config, self._packages(), scratch)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            gateway = Gateway()
+            if gateway.has_ended(error):
+                gateway.forget()
+                raise self.gone() from error
+            raise HeadraceError(
+                "Spark does not start", value=f"{type(error).__name__}: {error}", code=NO_START,
+                hint="`headrace doctor` looks at Java and this machine; HEADRACE_DEBUG=1 shows what Spark says",
+            ) from error
+
+    def gone(self) -> HeadraceError:
+        return spark_gone(self.is_given)
+
+    def explain(self, error: Exception) -> HeadraceError:
+        """Whatever came of asking Spark, as one of our errors."""
+        if self._gateway is not None and self._gateway.has_ended(error):
+            return self.gone()
+        return HeadraceError(
+            "Spark cannot be asked how the streams are", value=f"{type(error).__name__}: {error}", code="SPARK",
+            hint="stop the engine and start it again: every committed round is safe",
+        )
+
+    def close(self) -> None:
+        """Let a session of ours go, dead or alive."""
+        with self._making:
+            session = self._session
+            if session is not None and self._given is None and self.is_alive():
+                try:
+                    session.stop()
+                except Exception:  # noqa: BLE001 - it ends while it is stopped: what was to be done is done
+                    self._forget()
+            elif self._given is None:
+                self._forget()
+            self._session = self._gateway = None
+            if self._scratch is not None:
+                self._scratch.remove()
+
+    def _forget(self) -> None:
+        if self._gateway is not None:
+            self._gateway.forget()
+        self._session = self._gateway = None
+
+
+def spark_gone(is_given: bool = False) -> HeadraceError:
+    """Whoever made the session has to make the next."""
+    again = "make another session, and open the home with it" if is_given else (
+        "start again; `restart` in the settings (HEADRACE_RESTART=5) does so by itself")
+    return HeadraceError(
+        "Spark's Java process has ended, or was stopped", code=GONE,
+        hint=f"every committed round is safe, the open one is repeated: {again}. If Linux killed it for want of "
+        "memory, lower driver_memory or give the machine more",
+    )

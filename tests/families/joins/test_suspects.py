@@ -1,0 +1,66 @@
+"""The shared job of a round fails: whose fault that is, and whose it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import cast
+
+import pytest
+
+from headrace.families.joins.plan import FILTER, NOBODY, Joint
+from headrace.families.joins.suspects import take_or_blame
+from headrace.families.joins.turns import Tasks, Turn, Turns
+from headrace.runtime.family import Round
+from headrace.sql.tree import Column
+from headrace.values import INT
+
+JOINTS = [Joint(("s", NOBODY), FILTER, ((), ()), (Column(f"c{i}", INT), None)) for i in range(9)]
+QUERIES = {joint: [10 * i, 10 * i + 1] for i, joint in enumerate(JOINTS)}
+ROUND = Round(0, None, 0)
+
+
+class Failing:
+    """Turns that fail as they are told to."""
+
+    def __init__(self, why: Callable[[Collection[Joint], int], Exception | None]) -> None:
+        self._why = why
+        self.tries = 0
+
+    def take(self, tasks: Tasks, round: Round, only: Collection[Joint] | None = None) -> Turn:
+        self.tries += 1
+        error = self._why(JOINTS if only is None else only, self.tries)
+        if error is not None:
+            raise error
+        return Turn((), (), ())
+
+
+def blamed(turns: Failing) -> tuple[Turn | None, dict[int, str]]:
+    return take_or_blame(cast(Turns, turns), cast(Tasks, None), ROUND, QUERIES, 100)
+
+
+@pytest.mark.parametrize("bad", [{0}, {8}, {2, 3}, {0, 4, 8}])
+def test_the_queries_of_a_joint_that_fails_go(bad: set[int]) -> None:
+    def why(joints: Collection[Joint], tries: int) -> Exception | None:
+        return next((ValueError(f"c{i}") for i in bad if JOINTS[i] in joints), None)
+
+    turn, faults = blamed(Failing(why))
+    assert turn is None
+    assert faults == {10 * i + k: f"ValueError: c{i}" for i in bad for k in (0, 1)}
+
+
+def test_what_fails_only_together_loses_one() -> None:
+    turn, faults = blamed(Failing(lambda joints, _: MemoryError("full") if len(joints) == 9 else None))
+    assert turn is None and len(faults) == 2
+
+
+def test_what_passes_when_it_is_tried_again_is_nobodys_fault() -> None:
+    """A worker that was killed, say; also where there is one joint only."""
+    turns = Failing(lambda joints, tries: OSError("worker died") if tries == 1 else None)
+    found = take_or_blame(cast(Turns, turns), cast(Tasks, None), ROUND, {JOINTS[0]: [1]}, 100)
+    assert found == (Turn((), (), ()), {})
+
+
+@pytest.mark.parametrize("error", [OSError("no file"), OSError("No space left on device")])
+def test_what_fails_without_any_query_is_the_rounds_failure(error: Exception) -> None:
+    with pytest.raises(OSError, match=str(error)):
+        blamed(Failing(lambda joints, tries: error))
