@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +74,11 @@ class Race:
         text = re.sub(r"\bmode\((\w+)\)", r"mode(\1, true)", sql or self.eng.catalog.query(name).query.sql)
         return spark_answer(self.spark, text, "s", self._stream().counted(), DDL)
 
-    def check(self, *names: str, whole: bool = True) -> None:
-        """Every answer is Spark's, over all rows; `whole`: and every closed window has been answered."""
+    def check(self, *names: str, whole: bool = True, whole_from_s: float | None = None) -> None:
+        """Every answer is Spark's, over all rows; `whole`: and every closed window has been answered.
+
+        Of a query that came later every window from its first answer on has been answered, and every window that
+        ends `whole_from_s` seconds after the epoch of the tests or later."""
         for name in names:
             theirs = self.oracle(name)
             closed_us = self._stream().closed_us() or 0
@@ -83,7 +87,10 @@ class Race:
             expected = canonical(pa.Table.from_pylist(done, theirs.schema), columns)
             ours = canonical(self.eng.results(name), columns)
             if not whole:
-                since = min((r[columns.index("we")] for r in ours), default=None)
+                ends = [r[columns.index("we")] for r in ours]
+                if whole_from_s is not None:
+                    ends.append(datetime.fromtimestamp(EPOCH_US / 1e6 + whole_from_s, UTC))
+                since = min(ends, default=None)
                 expected = [r for r in expected if since is not None and r[columns.index("we")] >= since]
             assert same_rows(ours, expected), f"{name}\nours:  {ours}\nspark: {expected}\n{self.eng.explain(name)}"
 
