@@ -84,6 +84,11 @@ PREDICATES = [
     "at < TIMESTAMP '1970-01-01 00:00:00'", "hour(at) = 1", "year(day) < 1970", "d > f", "d = x OR f = d",
     "ts >= TIMESTAMP '1970-01-01 00:00:00'", "greatest(d, f) > 1", "nullif(d, 0) IS NULL", "k > 'z'", "huge > whole",
 ]
+ZEROS = [
+    "d = 0", "d <=> 0", "-0.0D = d", "d IN (0)", "NOT d <> 0", "f = 0", "d = f", "CAST(f AS DOUBLE) = d", "x <=> d",
+    "CAST(d AS STRING) = '-0.0'", "CAST(f AS STRING) LIKE '-%'", "power(d, -1) < 0", "power(f, -1) > 0", "d * 2 >= 0",
+    "abs(f) < 1", "sqrt(d) >= 0", "hash(d) % 2 = 0", "concat(CAST(d AS STRING), k) > '0'", "d <> 0 OR power(d, -1) > 0",
+]  # conditions of which one may take 0.0 for the other's -0.0
 KEYS = [
     "k", "side", "flag", "n % 4", "upper(k)", "day", "n", "CASE WHEN n > 0 THEN 'up' ELSE 'down' END", "f", "dec",
     "x", "d", "tiny", "small", "whole", "huge", "wide", "at", "CAST(d AS STRING)", "power(d, -1)", "sqrt(d)", "- d",
@@ -141,7 +146,7 @@ def draw_query(r: Random, keys: list[str] | None = None) -> str:
     aggregates = r.sample(AGGREGATES, r.randint(1, 4))
     columns = [f"{k} AS k{i}" for i, k in enumerate(keys)] + [f"{a} AS a{i}" for i, a in enumerate(aggregates)]
     sql = f"SELECT {', '.join(columns)}, window.start AS ws, window.end AS we FROM s"
-    where = r.sample(PREDICATES, r.choice([0, 1, 1, 2]))
+    where = r.sample(r.choice([PREDICATES, PREDICATES, ZEROS]), r.choice([0, 1, 1, 2]))
     # one condition stays bare: Spark reads FROM s WHERE (flag) as an alias `WHERE` with a column list
     sql += f" WHERE {where[0] if len(where) == 1 else ' AND '.join(f'({p})' for p in where)}" if where else ""
     sql += f" GROUP BY {', '.join([*keys, _draw_window(r)])}"

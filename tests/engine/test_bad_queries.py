@@ -68,6 +68,7 @@ def test_a_bad_query_is_refused(eng: headrace.Engine, sql: str, words: list[str]
     ("SELECT a.k FROM s a JOIN s b ON b.n - a.n BETWEEN 2 AND 1", "EMPTY_RANGE"),
     ("SELECT a.k FROM s a JOIN s b ON a.k = b.k WHERE a.n > 3 AND a.n < 3", "EMPTY_RANGE"),
     ("SELECT a.k FROM s a JOIN s b ON b.n > a.n AND b.n < a.n", "EMPTY_RANGE"),
+    ("SELECT a.k FROM s a JOIN s b ON a.x = b.x AND power(a.x, -1) < 0", "ZEROS_TOLD_APART"),
 ])
 def test_a_join_that_cannot_run_is_refused(eng: headrace.Engine, sql: str, code: str) -> None:
     before = eng.catalog.version

@@ -56,6 +56,21 @@ def test_conditions_on_keys_that_spark_asks_of_rows_are_left_to_it(having: str, 
     assert is_shared or "HAVING" in found.reason  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("where", "is_shared"), [
+    ("d = 0 AND power(d, -1) < 0", False), ("d <=> 0 AND CAST(d AS STRING) = '0.0'", False),
+    ("d = f AND power(n, -1) < 0 AND hash(f) > 0", False), ("f IN (1, 0) AND concat(CAST(f AS STRING), k) > ''", False),
+    ("d = 0.00 AND power(d, -1) < 0", False), ("d = 1e-50F AND power(d, -1) < 0", False),
+    ("d = 1 AND power(d, -1) < 0", True), ("d = 2.5 AND CAST(d AS STRING) = '0.0'", True),
+    ("d <= 0 AND d >= 0 AND power(d, -1) < 0", True), ("n = 0 AND power(n, -1) < 0", True),
+    ("d = f AND d * 2 > f + 1 AND abs(d) < 3 AND CAST(f AS INT) = 1", True), ("d <=> NULL AND hash(d) > 0", True),
+])  # fmt: skip
+def test_conditions_in_which_spark_may_swap_zeros_are_left_to_it(where: str, is_shared: bool) -> None:
+    sql = f"SELECT k, count(*) AS c FROM s WHERE {where} GROUP BY k, window(ts, '10 seconds')"
+    found = share(bind(sql, {"s": RELATION}, name="q"), RELATION)
+    assert isinstance(found, Refusal) != is_shared
+    assert is_shared or "-0.0" in found.reason  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize(("kind", "of_bits", "nans"), [
     (pa.float64(), pa.int64(), [0x7FF8 << 48, -(1 << 51), -1, (0x7FF << 52) + 1]),
     (pa.float32(), pa.int32(), [0x7FC00000, -(1 << 22), -1, 0x7F800001]),

@@ -28,6 +28,7 @@ from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr
+from headrace.sql.zeros import SWAPS_ZEROS, swaps_zeros
 from headrace.values import Relation
 
 P = ParamSpec("P")
@@ -92,6 +93,9 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
     found = conditions_of(query.where)
     if found.empty:
         raise _empty(query, found.empty[0])
+    if query.where is not None and swaps_zeros([query.where]):
+        raise PlanError(f"{query.name!r} cannot be joined: {SWAPS_ZEROS}", value=query.sql, code="ZEROS_TOLD_APART",
+                        hint="compare with < and > instead of =, or leave out the part that tells 0.0 from -0.0")
     pair = _band_pair(found, left, right) if not found.equalities else None
     made = _select(found, (left.name, right.name)) if pair is None else _band(found, pair, (left.name, right.name))
     joint, boxes, residue = made
@@ -111,6 +115,8 @@ def filter_share(query: Query, relation: Relation) -> Share | str:
         raise _empty(query, found.empty[0])
     if not found.ranges[0]:
         return "it has no range of one attribute"
+    if query.where is not None and swaps_zeros([query.where]):
+        return SWAPS_ZEROS
     (attribute, band), *others = found.ranges[0]
     exprs = (attribute, *(e for e, _ in others), *found.rest, *(o.expr for o in query.outputs))
     reason = next((r for e in exprs if (r := supports(e))), None)

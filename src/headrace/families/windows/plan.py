@@ -20,7 +20,7 @@ from functools import lru_cache
 from headrace.evaluation.finish import supports
 from headrace.families.windows.cells import Edges, cell
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
-from headrace.families.windows.sameness import having_of_rows
+from headrace.families.windows.sameness import having_of_rows, swaps_zeros_of_rows
 from headrace.sql.bands import Band, split
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Output, Query
@@ -36,6 +36,7 @@ from headrace.sql.tree import (
     columns_of,
     remember_hash,
 )
+from headrace.sql.zeros import SWAPS_ZEROS
 from headrace.values import BOOLEAN, VOID, Relation, Type, Window
 
 SIGNATURE_BITS = 62
@@ -99,6 +100,8 @@ def share(query: Query, relation: Relation) -> Share | Refusal:
         return Refusal("it has no window" if query.grouped else "it is a filter or projection: it has no window")
     if relation.is_table:
         return Refusal("it is over a table")
+    if swaps_zeros_of_rows(query.where, query.having):
+        return Refusal(SWAPS_ZEROS)
     asked = _asked(query.outputs, query.having)
     if isinstance(asked, Refusal):
         return asked

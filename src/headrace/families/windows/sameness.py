@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from headrace.sql.bands import conjuncts
 from headrace.sql.tree import Aggregate, Call, Column, Expr, Key, walk
-
-COMPARING = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "in", "is_null", "is_not_null", "isnan"})
+from headrace.sql.zeros import COMPARING, swaps_zeros
 
 
 def is_same_in_a_group(expr: Expr) -> bool:
@@ -25,7 +24,14 @@ def is_same_in_a_group(expr: Expr) -> bool:
 def having_of_rows(having: Expr | None) -> bool:
     """Whether HAVING asks of rows what is written of groups: Spark filters by conditions on keys alone before it
     groups, so they see the value of the row, not the key."""
-    return having is not None and any(
-        not is_same_in_a_group(part) and not any(isinstance(node, Aggregate) for node in walk(part))
-        for part in conjuncts(having)
-    )
+    return any(not is_same_in_a_group(part) for part in _of_keys(having))
+
+
+def swaps_zeros_of_rows(where: Expr | None, having: Expr | None) -> bool:
+    """Whether Spark may take one zero for the other in WHERE, to which it adds HAVING's conditions on keys alone."""
+    return where is not None and swaps_zeros([where, *_of_keys(having)])
+
+
+def _of_keys(having: Expr | None) -> list[Expr]:
+    parts = [] if having is None else conjuncts(having)
+    return [part for part in parts if not any(isinstance(node, Aggregate) for node in walk(part))]
