@@ -18,6 +18,7 @@ from headrace.families.joins.arrays import Ints
 from headrace.families.joins.rounds import JoinRound, JoinRounds, part_of
 from headrace.families.joins.rowfiles import map_table
 from headrace.families.joins.store import Store
+from headrace.records import reading
 from headrace.runtime.ledger import Ledger
 
 
@@ -39,8 +40,9 @@ class Notice:
 
     def affected(self) -> tuple[Ints, Ints]:
         """Row (its place in the rows' file) and query id of each pair, each once."""
-        prober = self._store.prober(self._level, self._kind, self._side)
-        rows, ids = prober.affected(self.records)
+        with reading(Path(self.path), f"what round {self.round_id} says of its records"):
+            prober = self._store.prober(self._level, self._kind, self._side)
+            rows, ids = prober.affected(self.records)
         pairs = np.unique(np.stack((rows, ids)), axis=1)
         return pairs[0], pairs[1]
 
