@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.families.windows.columns import NO_LIMITS, part_sql, parts_of
+from headrace.families.windows.columns import NO_LIMITS, part_names, part_sql, parts_of
 from headrace.families.windows.measures import measures_for
 from headrace.families.windows.sketches import hll_kernels
+from headrace.families.windows.sketches.arriving import arrive
+from headrace.families.windows.sketches.kinds import argument_sql
 from headrace.runtime.hll_tables import hll_tables
 from headrace.sql.sketch_parameters import precision_of
 from headrace.sql.tree import Aggregate, Column, Literal
@@ -48,12 +50,15 @@ def check(spark: SparkSession, text: str, kind: Type, rsd: float | None, rows: s
     """`rows` is SQL with columns g and v."""
     asked = asked_of(kind, rsd)
     precision = precision_of(asked.args)
-    (part,) = parts_of(measures_for(asked)[1])
+    measure = measures_for(asked)[1]
+    (part,) = parts_of(measure)
     theirs = "approx_count_distinct(x)" if rsd is None else f"approx_count_distinct(x, {rsd}D)"
-    inner = f"SELECT g, x, {part[1]} AS a FROM (SELECT g, {text} AS x FROM ({rows}))"
-    ours = part_sql(part[0], "a", replace(NO_LIMITS, is_small=rsd is None))
-    both = spark.sql(f"SELECT g, {theirs} AS spark, {ours} AS ours FROM ({inner}) GROUP BY g").toArrow()
-    lists = both.column("ours").combine_chunks()
+    limits = replace(NO_LIMITS, is_small=rsd is None)
+    inner = f"SELECT g, x, {argument_sql(*part, limits)} AS a FROM (SELECT g, {text} AS x FROM ({rows}))"
+    name = part_names((measure,))[part]
+    ours = part_sql(part[0], "a", limits)
+    both = spark.sql(f"SELECT g, {theirs} AS spark, {ours} AS {name} FROM ({inner}) GROUP BY g").toArrow()
+    lists = (arrive(both, (measure,)) if limits.is_small else both).column(name).combine_chunks()
     offsets = np.append(0, np.cumsum([len(item) for item in lists])).astype(np.int64)
     threshold, raw, bias = hll_tables(spark, precision)
     found = []

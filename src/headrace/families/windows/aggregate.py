@@ -18,7 +18,7 @@ from headrace.families.windows.cells import attribute_sql, rank_sql
 from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
 from headrace.families.windows.sameness import is_same_in_a_group
-from headrace.families.windows.sketches.kinds import Limits
+from headrace.families.windows.sketches.kinds import Limits, argument_sql
 from headrace.quoting import quote_name
 from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise
@@ -115,7 +115,7 @@ def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, s
     aggregates = [f"{newest} AS {NEWEST}"]
     args = {"1": "1"}
     for (function, text), name in part_names(cuts.measures).items():
-        arg = args.setdefault(text, f"a{len(args)}")
+        arg = args.setdefault(argument_sql(function, text, limits), f"a{len(args)}")
         aggregates.append(f"{part_sql(function, arg, limits)} AS {name}")
     columns.update((name, text) for text, name in args.items() if name != text)
     made = ", ".join(f"{text} AS {name}" for name, text in columns.items())

@@ -62,7 +62,7 @@ def parts_of(measure: Measure) -> tuple[Part, ...]:
         case "hll":
             if len(measure.params) == 1:  # in a pane log of before: named, never asked for
                 return ((f"hll:{measure.params[0]}", emit(arg)),)
-            return ((f"coupons:{measure.params[0]}", kinds.coupon_sql(_hashed(arg), measure.params[0])),)
+            return ((f"coupons:{measure.params[0]}", _hashed(arg)),)
         case "points":
             return (f"thin:{kinds.points_max(measure.params[0])}", _real(arg)), _count(arg)
         case "values" | "distinct":

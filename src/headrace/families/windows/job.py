@@ -29,6 +29,7 @@ from headrace.families.windows.plan import Cuts, Share
 from headrace.families.windows.rings import Rings
 from headrace.families.windows.rows import place_rows, rows_sql
 from headrace.families.windows.sending import NOTHING_KNOWN, Sending, SendingState
+from headrace.families.windows.sketches.arriving import arrive
 from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.groves import limits_of
 from headrace.families.windows.suspects import Evaluating, QuerySearch, find_by_value, users_of
@@ -170,7 +171,8 @@ class WindowsWork:
             return place_rows(cuts, relation, to_arrow(session.sql(rows_sql(cuts, relation, kind, VIEW))))
         self._declare(session, cuts.edges)
         limits = replace(limits_of(self._place.config), is_small=batch.is_small)
-        return to_arrow(session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits)))
+        sent = to_arrow(session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits)))
+        return arrive(sent, cuts.measures) if limits.is_small else sent
 
     def _declare(self, session: SparkSession, edges: Edges) -> None:
         """Edges of cells are variables of the session; what is declared is known even if the next one fails."""

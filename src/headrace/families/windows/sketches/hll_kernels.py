@@ -2,7 +2,8 @@
 
 Spark's `approx_count_distinct` keeps 2^p registers.  The first p bits of a value's xxhash64 say which register takes
 it, the zeros that follow how much; a register keeps the most (S. Heule, M. Nunkesser, A. Hall, "HyperLogLog in
-practice", EDBT 2013).  Spark sends the *coupons* of a cell: register and number of zeros + 1 as one number, each once.
+practice", EDBT 2013).  Spark sends the *coupons* of a cell: register and number of zeros + 1 as one number, each once;
+of a small round the hashes.
 The estimate does what `HyperLogLogPlusPlusHelper.query` does, in its order, so it is the same to the last bit.  The
 tables are Spark's and come from Spark (`bias.py`).
 """
@@ -33,6 +34,34 @@ def fold_coupons(coupons: Ints32, offsets: Ints, lines: Ints, precision: int, ou
         for at in range(offsets[i], offsets[i + 1]):
             register, rank = coupons[at] & mask, np.uint8(coupons[at] >> precision)
             line[register] = max(line[register], rank)
+
+
+@numba.njit(cache=True, nogil=True)
+def coupons_of(hashes: Ints, offsets: Ints, precision: int) -> tuple[Ints32, Ints32]:
+    """(coupons, offsets): of the hashes of each cell the highest coupon of every register they fall in."""
+    found, ends = np.empty(hashes.size, np.int32), np.zeros(offsets.size, np.int32)
+    ranks, at = np.zeros(1 << precision, np.int32), np.empty(1 << precision, np.int32)
+    written = 0
+    for i in range(offsets.size - 1):
+        first = written
+        for k in range(offsets[i], offsets[i + 1]):
+            bits = np.uint64(hashes[k])
+            register = np.int64(bits >> np.uint64(64 - precision))
+            rest = bits << np.uint64(precision) | np.uint64(1) << np.uint64(precision - 1)
+            rank = 1
+            while rest < np.uint64(1) << np.uint64(63):
+                rest <<= np.uint64(1)
+                rank += 1
+            if ranks[register] == 0:
+                at[register] = written
+                written += 1
+            if rank > ranks[register]:
+                ranks[register] = rank
+                found[at[register]] = (rank << precision) + register
+        for k in range(first, written):
+            ranks[found[k] & ((1 << precision) - 1)] = 0
+        ends[i + 1] = written
+    return found[:written].copy(), ends
 
 
 @numba.njit(cache=True, nogil=True)

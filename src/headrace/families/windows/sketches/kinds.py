@@ -28,6 +28,7 @@ from headrace.values import Type
 KINDS = ("hll", "points", "values", "distinct")
 OPS = ("approx_count_distinct", "percentile_approx", "percentile", "median", "mode")
 PRECISION_MAX = 14
+SENT_MAX = 4  # so many times what is kept of a cell may be sent, to be thinned on arrival
 HLL_FORM = 2  # which registers a pane log holds: those of form 1, without a number, were of another hash
 WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
 
@@ -36,7 +37,8 @@ WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp",
 class Limits:
     """How many values a group may have in a window (and in a cell that Spark sends).
 
-    `is_small`: of a round that is one task, whose rows may be held as lists."""
+    `is_small`: of a round that is one task, whose values are sent as they come and put in order where they arrive
+    (`arriving.py`)."""
 
     values: int
     distinct: int
@@ -102,11 +104,22 @@ def part_sql(function: str, arg: str, limits: Limits) -> str | None:
         case "set":
             return _unless_too_many(f"size(collect_set({arg}))", limits.distinct, f"collect_set({arg})")
         case "list":
-            return _unless_too_many(f"count({arg})", limits.values, f"sort_array(collect_list({arg}))")
+            values = f"collect_list({arg})" if limits.is_small else f"sort_array(collect_list({arg}))"
+            return _unless_too_many(f"count({arg})", limits.values, values)
         case "thin":
-            return _thinned(arg, int(parameter))
+            thinned = _thinned(arg, int(parameter))
+            few = f"count({arg}) <= {SENT_MAX * int(parameter)}L"
+            return f"IF({few}, collect_list({arg}), {thinned})" if limits.is_small else thinned
         case _:
             return None
+
+
+def argument_sql(function: str, text: str, limits: Limits) -> str:
+    """What a part is made of: of a value its coupon, or its hash, where coupons are told on arrival."""
+    name, _, parameter = function.partition(":")
+    if name != "coupons":
+        return text
+    return f"IF({text} IS NULL, NULL, xxhash64({text}))" if limits.is_small else coupon_sql(text, int(parameter))
 
 
 def coupon_sql(text: str, precision: int) -> str:

@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.families.windows.codes import Codes, codes_for
 from headrace.families.windows.columns import part_names, parts_of
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.plan import Cuts
 from headrace.families.windows.sketches import hll_kernels, value_kernels
+from headrace.families.windows.sketches.arriving import offsets_of
 from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
 from headrace.families.windows.sketches.hll_kernels import Ints, Ints32
 from headrace.families.windows.sketches.kinds import points_max, to_keys
@@ -64,9 +64,9 @@ class Unpacking:
             taken = groups.size << self._measure.params[0]
             if taken > self._bytes_max:  # however few values there are
                 return Shipped(times[:0], (), too_large=taken)
-            made = self._registers(columns[0].flatten(), _offsets(columns[0]), groups, lines)
+            made = self._registers(columns[0].flatten(), offsets_of(columns[0]), groups, lines)
         else:
-            made = self._points(columns, _offsets(columns[0]), groups, lines)
+            made = self._points(columns, offsets_of(columns[0]), groups, lines)
         edges = np.searchsorted(pane_of, np.arange(times.size + 1))
         return Shipped(times, tuple(_slice(made, a, b) for a, b in pairwise(edges.tolist())))
 
@@ -97,12 +97,6 @@ class Unpacking:
         if self.codes is None:
             self.codes = codes_for(values.type)
         return self.codes.encode(values).astype(np.int64)
-
-
-def _offsets(lists: pa.Array) -> Ints:
-    """Where the values of each list begin, and the end."""
-    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False)
-    return np.append(0, np.cumsum(lengths, dtype=np.int64))
 
 
 def _places(picked: Picked) -> tuple[Ints, Ints, Ints32, Ints]:

@@ -154,6 +154,24 @@ def thin(values: Ints, weights: Ints, offsets: Ints, most: int) -> tuple[Ints, I
 
 
 @numba.njit(cache=True, nogil=True)
+def thin_runs(values: Ints, offsets: Ints, most: int) -> tuple[Ints, Ints]:
+    """(values, offsets) of runs in order, of which each value counts once: as Spark thins them (`kinds.part_sql`)."""
+    out, kept = np.empty_like(values), np.zeros_like(offsets)
+    written = 0
+    for i in range(offsets.size - 1):
+        start, size = offsets[i], offsets[i + 1] - offsets[i]
+        for share in range(min(size, most)):
+            if size <= most:
+                place = share
+            else:
+                place = (share_end(share, size, most) + share_end(share + 1, size, most) - 1) // 2
+            out[written] = values[start + place]
+            written += 1
+        kept[i + 1] = written
+    return out[:written].copy(), kept
+
+
+@numba.njit(cache=True, nogil=True)
 def share_end(share: int, total: int, most: int) -> int:
     """Ranks up to this are in the first `share` of `most` shares; wide numbers would pass 2⁶³ only above 2⁴³ rows."""
     return (share * total + most - 1) // most
