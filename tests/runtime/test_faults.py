@@ -28,6 +28,10 @@ def test_the_innermost_reason_on_one_line() -> None:
     ("An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n"
      ": java.lang.IllegalStateException: stopped\n\tat C\nCaused by: java.lang.InterruptedException\n\tat D",
      "IllegalStateException: stopped"),
+    ("java.io.IOException: No space left on device", "IOException: No space left on device"),
+    ("Query failed\norg.apache.spark.SparkException: java.io.IOException: gone", "SparkException: IOException: gone"),
+    ("[TASK_WRITE_FAILED] Task failed: java.io.IOException: x. SQLSTATE: 58030",
+     "TASK_WRITE_FAILED: Task failed: IOException: x."),
     ("An error occurred while calling z:e.f.\n: a.b.C$D: \u00fc: x\n\tat E", "C$D: \u00fc: x"),
 ])
 def test_java_is_told_by_its_innermost_cause_that_says_something(text: str, reason: str) -> None:

@@ -11,7 +11,8 @@ from headrace.runtime.sparkuse import WORKER_GONE
 from headrace.values import Relation
 
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*([^\n]*)")
-_CAUSE = re.compile(r"^(?:: |Caused by: )(?:[\w$]+\.)+([\w$]+)(?:: ([^\n]*))?$", re.M)  # of what py4j raises
+_CAUSE = re.compile(r"^(?:: |Caused by: )?(?:[\w$]+\.)+([\w$]+)(?:: ([^\n]*))?$", re.M)  # a class of Java, what it says
+_PACKAGE = re.compile(r"\b(?:[a-z]\w{0,40}\.){1,12}(?=[A-Z][\w$]{0,80}(?:Exception|Error)\b)")
 _SOURCE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "PARQUET", "MALFORMED", "FILE_NOT_FOUND")
 _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR")
 UNREADABLE = "SOURCE_UNREADABLE"
@@ -50,11 +51,11 @@ def reason_of(error: BaseException) -> str:
         causes = [(type(error).__name__, text.strip().split("\n")[0])]
         causes += [(c, m) for c, m in _CAUSE.findall(text) if m.strip() or c in _JAVA]  # others say nothing
         name, message = causes[-1]
-        told = message.strip()[:300]
+        told = _PACKAGE.sub("", message.strip()[:300])
         return _JAVA[name].format(told or "it does not say why") if name in _JAVA else f"{name}: {told}"
     name, message = found[0]
     message = _ADVICE.sub("", message.split(" SQLSTATE")[0])  # ANSI mode is not the user's to switch off here
-    return f"{name}: {message[:300]}"
+    return f"{name}: {_PACKAGE.sub('', message[:300])}"
 
 
 def _conditions(text: str) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -63,7 +64,7 @@ def test_runs_are_thinned_to_the_middles_of_equal_shares(runs: list[list[int]], 
     values, ends = thin_runs(*laid_out(ordered), most)
     for i, run in enumerate(ordered):
         edges = [-(-share * len(run) // most) for share in range(most + 1)]
-        middles = [run[(a + b - 1) // 2] for a, b in zip(edges, edges[1:], strict=False) if b > a]
+        middles = [run[(a + b - 1) // 2] for a, b in pairwise(edges) if b > a]
         assert values[ends[i] : ends[i + 1]].tolist() == (run if len(run) <= most else middles)
 
 
