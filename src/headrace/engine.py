@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from headrace.families.joins.notices import Notice
     from headrace.planning import Plans
 
+PLANNED_AT_ONCE = 1_000
+"""So many queries that come together are planned then, for milliseconds each of EXPLAIN later."""
+
 
 class Engine:
     """Standing queries over the streams of one home folder."""
@@ -116,6 +119,8 @@ class Engine:
         check_queries(queries)
         self._refresh()
         self.catalog.add(list(map(self._bind, queries.values(), queries)))
+        if len(queries) >= PLANNED_AT_ONCE:
+            self._plans.catch_up()
         return list(queries)
 
     def drop(self, query: str) -> None:

@@ -121,6 +121,13 @@ class Plans:
         for query_id in (i for i, own in touched.items() if own is None):
             self._runs.pop(query_id, None)
 
+    def catch_up(self) -> None:
+        """Plan what many queries that came at once share, so that whoever asks for EXPLAIN next need not wait."""
+        with self.lock:
+            self.refresh()
+            if self._boxes:
+                _ = self.joints
+
     @contextmanager
     def including(self, registered: Registered) -> Iterator[None]:
         """With this query planned too, if it is out of service."""

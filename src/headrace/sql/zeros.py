@@ -8,6 +8,7 @@ parts it rewrites is the optimizer's business, so such a condition is left to Sp
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from headrace.sql.tree import Call, Expr, Literal, walk
 
@@ -29,6 +30,7 @@ def swaps_zeros(conditions: Iterable[Expr]) -> bool:
     return any(_equates(part) for part in parts) and any(_tells_apart(part) for part in parts)
 
 
+@lru_cache(maxsize=10_000)
 def _equates(expr: Expr) -> bool:
     return any(isinstance(node, Call) and node.op in _EQUATING and _may_equate_zero(node.args) for node in walk(expr))
 
