@@ -32,6 +32,8 @@ def nothing_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     "kafka://host:9092/topic?kafka.ssl.keystore.password=secret:not a name hunter2-hunter2",
     "kafka://me:hunter2-hunter2@host:9092/topic",
     "json:s3a://me:hunter2-hunter2@bucket/data",
+    "json:s3a://me:hunter2/hunter2-hunter2@bucket/data",
+    "kafka://me:hunter2-hunter2/x@host:9092/topic",
     "kafka://host:9092/?kafka.ssl.key.password=hunter2-hunter2",
     "kafke://host:9092/topic?kafka.ssl.key.password=hunter2-hunter2",
 ])
@@ -42,6 +44,11 @@ def test_a_literal_secret_is_refused_and_not_repeated(tmp_path: Path, source: st
     assert "hunter2" not in str(found.value)
     assert "hunter2" not in repr(found.value.__dict__)
     assert not (tmp_path / "race" / "catalog.log").exists()
+
+
+@pytest.mark.parametrize("source", ["json:s3a://bucket/a@b/c", "json:hdfs://node:9000/a@b"])
+def test_a_path_may_have_an_at(tmp_path: Path, source: str) -> None:
+    headrace.Engine(tmp_path / "race").create_stream("s", source, schema=DDL, time="ts")
 
 
 def test_a_reference_is_kept_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,6 +110,8 @@ def test_texts_without_secrets_stay_as_they_are() -> None:
     hide("abc")
     assert redact("abc") == "abc", "too short to be told from words"
     assert redact("http://u:pw@h/x") == "http://***@h/x"
+    assert redact("s3a://me:p/w@bucket/x") == "s3a://***@bucket/x"
+    assert redact("hdfs://node:9000/a@b") == "hdfs://node:9000/a@b"
     assert redact("kafka:x?kafka.sasl.jaas.config=secret:NAME") == "kafka:x?kafka.sasl.jaas.config=secret:NAME"
 
 

@@ -15,7 +15,7 @@ MEASURED_MAX = 1_000  # names each of which is compared with an unknown one
 
 _HIDDEN_MIN = 4  # shorter ones are parts of too many words
 _hidden: set[str] = set()
-_USER = re.compile(r"(://)[^/\s@:'\"]+:[^/\s@'\"]+@")
+_USER = re.compile(r"(://)[^/\s@:'\"]{1,256}:(?!\d{1,5}/)[^\s@'\"]{1,256}@")  # a password may hold a slash
 # Texts may be a user's, of any length: counts are bounded, so that no text takes the square of its length.
 _OPTION = re.compile(
     r"""(?i)((?:passw|secret|token|credential|jaas)[\w.-]{0,64}\s{0,8}=\s{0,8})(?!secret:\w)"""

@@ -7,19 +7,43 @@ them.  What counts references goes on; only cycles wait.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+class _Pause:
+    """Until the last of those who want it is done, in whatever threads they are."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._many = 0
+        self._was_on = False
+
+    def begin(self) -> None:
+        with self._lock:
+            if self._many == 0:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._many += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._many -= 1
+            if self._many == 0 and self._was_on:
+                gc.enable()
+
+
+_pause = _Pause()
+
+
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    was_on = gc.isenabled()
-    gc.disable()
+    _pause.begin()
     try:
         yield
     finally:
-        if was_on:
-            gc.enable()
+        _pause.end()
 
 
 def set_aside() -> None:

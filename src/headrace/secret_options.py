@@ -17,6 +17,7 @@ from headrace.errors import SourceError, hide
 REFERENCE = "secret:"
 _SECRET = re.compile(r"passw|secret|token|credential|jaas|sasl|(?:api|access|private)\.?key", re.I)
 _OPEN = ("kafka.sasl.mechanism",)
+_HOST = re.compile(r"[^:@]*(?::\d*)?")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _INNER = re.compile(r"""=\s*(?:"([^"]+)"|'([^']+)'|([^\s;"']+))""")
 
@@ -36,11 +37,15 @@ def check_reference(option: str, value: str) -> None:
         )
 
 
-def check_address(text: str, address: str) -> None:
-    """A user and password before the host would be printed with the source."""
-    if "@" in address:
+def check_address(kind: str, address: str) -> None:
+    """A user and password before the host would be printed with the source.  A password may hold a slash: then what
+    stands before the slash is no host and port, and what follows has an @."""
+    host = address.partition("/")[0]
+    is_place = kind != "kafka" and _HOST.fullmatch(host) is not None
+    if "@" in (host if is_place else address):
         raise SourceError(
-            "the address of a source must not hold a user or a password", value=text, code="SECRET_LITERAL",
+            "the address of a source must not hold a user or a password", value=f"{kind}:(not shown)",
+            code="SECRET_LITERAL",
             hint="leave out what is before the @, and give it by an option that names a secret (secret:NAME)",
         )
 

@@ -163,8 +163,14 @@ class Pipelines:
             self._home.release()
 
     def _abandon(self) -> None:
+        errors: list[BaseException] = []
         for pipeline in list(self.by_name.values()):
-            pipeline.stop()
+            try:
+                pipeline.stop()
+            except BaseException as error:  # noqa: BLE001 - raised below, when none runs any more
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     # -- one pipeline ---------------------------------------------------------------------------------
 

@@ -267,7 +267,8 @@ def test_real_processes_and_one_that_is_killed(tmp_path: Path, seed: int) -> Non
     workers = {}
     for name in "xyz":
         with (tmp_path / f"{name}.txt").open("w") as output:
-            workers[name] = subprocess.Popen([*command, name, "60"], env=env, stdout=output)
+            steps = "6000" if name == "z" else "60"  # z is killed long before it is done
+            workers[name] = subprocess.Popen([*command, name, steps], env=env, stdout=output)
     lines_left = Random(seed).randrange(5, 60)
     while (tmp_path / "z.txt").read_text().count("\n") < lines_left and workers["z"].poll() is None:
         watcher.catalog.refresh()

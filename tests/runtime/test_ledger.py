@@ -14,7 +14,7 @@ from headrace.disk import Disk
 from headrace.errors import HomeError
 from headrace.families.windows.job import Chosen
 from headrace.runtime.home import Home
-from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, mark_of
+from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, check_folder, mark_of
 from tests.runtime.recording import QuickDisk
 from tests.runtime.scenario import relation_of
 
@@ -111,6 +111,34 @@ def test_the_folder_is_gone_through_once(disk: Disk, monkeypatch: pytest.MonkeyP
     writer.commit(manifest(3))
     reader.refresh()
     assert reader.rounds == [0, 1, 2, 3]
+
+
+def test_a_round_committed_while_the_folder_is_listed_is_not_missing(
+    disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, listed = fill(disk, 3), Ledger._found
+
+    def slowly(self: Ledger) -> list[int]:
+        found = listed(self)
+        monkeypatch.setattr(Ledger, "_found", listed)
+        for round_id in (3, 4):  # and the oldest are let go of
+            writer.commit(manifest(round_id, first_round=2))
+        return found
+
+    monkeypatch.setattr(Ledger, "_found", slowly)
+    assert Ledger(disk, FOLDER).rounds in ([0, 1, 2], [2, 3, 4])
+
+
+def test_a_note_of_a_round_that_went_says_nothing(disk: Disk) -> None:
+    """It is never synced: after a power cut it may be older than the oldest manifest."""
+    writer = fill(disk, 3)
+    note = (disk.root / FOLDER / "newest").read_bytes()
+    for round_id in (3, 4):
+        writer.commit(manifest(round_id, first_round=round_id))
+    (disk.root / FOLDER / "newest").write_bytes(note)
+    with pytest.raises(HomeError) as caught:
+        check_folder(disk, FOLDER, Catalog(disk, Config()))
+    assert caught.value.code == "CATALOG_LOST", "the newest manifest was asked"
 
 
 def test_a_half_written_manifest_is_no_round(disk: Disk) -> None:

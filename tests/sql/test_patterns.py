@@ -105,6 +105,8 @@ def test_safe_patterns_pass(pattern: str) -> None:
         ("a+?+", "repetition"),
         ("a{2}{3}", "repetition"),
         ("(" * 30 + "a" + ")" * 30, "deeper than 20"),
+        ("x" + "a*" * 120 + "b", "1e+30 steps"),
+        ("xa{00001}", "begins a count"),
     ],
 )
 def test_unsafe_patterns_are_refused(pattern: str, words: str) -> None:

@@ -7,7 +7,7 @@ import re
 from pyspark.errors import PySparkException
 
 from headrace.errors import HeadraceError, HomeError, RoundError, SourceError
-from headrace.runtime.sparkuse import WORKER_GONE
+from headrace.runtime.sparkuse import WORKER_GONE, is_cut_off
 from headrace.values import Relation
 
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*([^\n]*)")
@@ -82,8 +82,9 @@ def is_worker_gone(error: BaseException) -> bool:
 
 
 def is_nobodys(error: BaseException) -> bool:
-    """Whether no query can be the cause: somebody stopped the work, the disk is full, or it is our own error."""
-    if isinstance(error, HeadraceError):
+    """Whether no query can be the cause: somebody stopped the work, Java is gone, the disk is full, or it is our own
+    error."""
+    if isinstance(error, HeadraceError) or is_cut_off(error):
         return True
     text = str(error)
     if _names_value(text):
@@ -103,7 +104,8 @@ def explain_failure(error: BaseException, relation: Relation, round_id: int | No
             hint="free space on this disk and start again: every committed round is safe, the open one is repeated",
             code="DISK_FULL",
         )
-    if any(name in reason for name in _SOURCE) or "FileNotFoundException" in text or "ParquetDecodingException" in text:
+    kind = reason.partition(":")[0]
+    if any(name in kind for name in _SOURCE) or "FileNotFoundException" in text or "ParquetDecodingException" in text:
         return SourceError(
             f"a file of the source of {relation.name!r} cannot be read, or does not fit its schema", value=reason,
             hint="mend the file or take it away, and run again: nothing of this round was committed, the files "

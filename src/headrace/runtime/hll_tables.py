@@ -5,7 +5,7 @@ They are constants of the class that Spark estimates with: what is read is what 
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.errors import RoundError
@@ -19,9 +19,9 @@ Tables = tuple[float, list[float], list[float]]
 def hll_tables(session: SparkSession, precision: int) -> Tables:
     """The tables of 2^precision registers."""
     assert PRECISION_MIN <= precision <= PRECISION_MAX
+    jvm = session._jvm
+    assert jvm is not None
     try:
-        jvm = session._jvm
-        assert jvm is not None
         spark, show = jvm.org.apache.spark.sql.catalyst.util.HyperLogLogPlusPlusHelper, jvm.java.util.Arrays.toString
         at = precision - PRECISION_MIN
         # as text: one call for a table, not one for each number; Java prints every double so that it can be read back
@@ -29,9 +29,8 @@ def hll_tables(session: SparkSession, precision: int) -> Tables:
             _numbers(text) for text in (show(spark.THRESHOLDS()), show(spark.RAW_ESTIMATE_DATA()[at]),
                                         show(spark.BIAS_DATA()[at]))
         )  # fmt: skip
-    except Py4JNetworkError:  # Spark has died: that says nothing of its tables
-        raise
     except (Py4JError, TypeError, ValueError) as error:
+        jvm.java.lang.System.nanoTime()  # raises if Spark has died, which says nothing of its tables
         raise RoundError(
             "this Spark does not show the tables of its approx_count_distinct", value=f"Spark {session.version}",
             hint="use the Spark version that Headrace names, or drop the queries that ask for it",

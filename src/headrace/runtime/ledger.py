@@ -69,6 +69,7 @@ def mark_of(path: str, data: Bytes) -> FileMark:
 
 
 NEWEST = "newest"
+MISSING = "MANIFEST_MISSING"
 
 
 class Ledger:
@@ -89,22 +90,33 @@ class Ledger:
     def refresh(self) -> None:
         """See what is committed now (another process may be the one that commits).  The folder, of many rounds, is gone
         through at first; then what may be new is looked for by name."""
-        if self.newest is None or not self._is_there(self.newest.round_id):
+        if self.newest is None or not self.is_there(self.newest.round_id):
             self._go_through()
             return
         newest = self.newest.round_id
-        while self._is_there(newest + 1):
+        while self.is_there(newest + 1):
             newest += 1
         if newest > self.newest.round_id:
             self.newest = self.read(newest)
             self.rounds = list(range(self.newest.first_round, newest + 1))
 
-    def _is_there(self, round_id: int) -> bool:
+    def is_there(self, round_id: int) -> bool:
         return os.path.exists(self._disk.root / self.path(round_id))
 
     def _go_through(self) -> None:
-        found = self._found()
+        """Another process may commit, and let old rounds go, while the folder is listed: then it is listed again."""
+        for tries_left in (2, 1, 0):
+            try:
+                self._go_through_once()
+            except HomeError as error:
+                if error.code != MISSING or not tries_left:
+                    raise
+            else:
+                return
+
+    def _go_through_once(self) -> None:
         known = max(newest_known(self._disk, self.folder), -1 if self.newest is None else self.newest.round_id)
+        found = self._found()
         if known >= 0 and (not found or found[-1] < known):
             raise self.missing(known)
         if found and (self.newest is None or found[-1] > self.newest.round_id):
@@ -206,7 +218,7 @@ class Ledger:
         """A round that was committed is not there."""
         return HomeError(
             f"the manifest of round {round_id} is missing", value=str(self._disk.root / self.path(round_id)),
-            hint="restore it from a backup; `headrace doctor` shows what the home holds", code="MANIFEST_MISSING",
+            hint="restore it from a backup; `headrace doctor` shows what the home holds", code=MISSING,
         )
 
 
@@ -239,11 +251,11 @@ def _newest_line(round_id: int) -> bytes:
 def check_folder(disk: Disk, folder: str, catalog: Catalog) -> None:
     """Whether the catalog is the one a stream was answered with, without going through its manifests if that can be
     helped."""
-    known = newest_known(disk, folder)
-    if known < 0:
+    known, ledger = newest_known(disk, folder), Ledger(disk, folder, is_empty=True)
+    if known < 0 or not ledger.is_there(known):
         check_catalog(Ledger(disk, folder), catalog)
         return
-    check_manifest(Ledger(disk, folder, is_empty=True).read(known), folder, catalog)
+    check_manifest(ledger.read(known), folder, catalog)
 
 
 def check_catalog(ledger: Ledger, catalog: Catalog) -> None:

@@ -88,7 +88,7 @@ def check_relation(relation: Relation, source: Source) -> None:
     for name, value in source.options:
         check_reference(name, value)
     if source.kind != "dataframe" and (source.kind == "kafka" or "://" in source.place):
-        check_address(relation.source, source.place.partition("://")[2] or source.place.partition("/")[0])
+        check_address(source.kind, source.place.partition("://")[2] or source.place)
     if source.kind == "rate":
         kinds = sorted(str(f.type) for f in relation.fields)
         if kinds != ["bigint", "timestamp"]:

@@ -25,6 +25,14 @@ GONE, NO_START, WORKER_GONE = "SPARK_GONE", "SPARK_START", "WORKER_GONE"
 ENDS_S = 1.0  # a process closes its sockets some time before it has ended
 
 
+def is_cut_off(error: BaseException) -> bool:
+    """Whether Java did not answer.  One that dies under a call is told by py4j as an error without a cause in Java."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    is_calls = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+    return is_calls or isinstance(error, ConnectionError | EOFError)
+
+
 class Gateway:
     """The Java process behind a session, as it was when the session was made: PySpark knows only the newest."""
 
@@ -46,15 +54,11 @@ class Gateway:
 
     def has_ended(self, error: BaseException) -> bool:
         """Whether the process is gone, or its Spark was stopped, and that is what the error comes of."""
-        from py4j.protocol import Py4JError, Py4JJavaError
-
-        process = self._process
-        is_network = isinstance(error, ConnectionError | EOFError) or (
-            isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError))  # fmt: skip
+        process, cut_off = self._process, is_cut_off(error)
         if process is None:
-            return is_network or self._is_stopped()
+            return cut_off or self._is_stopped()
         with suppress(TimeoutExpired):
-            process.wait(ENDS_S if is_network or isinstance(error, OSError | ValueError) else 0)
+            process.wait(ENDS_S if cut_off or isinstance(error, OSError | ValueError) else 0)
         return process.poll() is not None or self._is_stopped()
 
     def _is_stopped(self) -> bool:

@@ -15,6 +15,7 @@ from headrace.sql.regex_work import TEXT_LENGTH, steps
 from headrace.sql.types import MismatchError
 
 ESCAPE = "\\"
+MANY = 10**30  # steps; more are not told apart
 _BMP_LAST = "\uffff"
 
 
@@ -42,8 +43,8 @@ def check_regex(pattern: str, config: Config) -> str:
     worst = steps(regex.parse(short))
     if worst > config.sql_pattern_steps_max:
         raise MismatchError(
-            f"the pattern may take {float(worst):.0e} steps on a text of {TEXT_LENGTH:,} characters, more than "
-            f"sql_pattern_steps_max={config.sql_pattern_steps_max:,}", arg=1, value=repr(pattern),
+            f"the pattern may take {float(min(worst, MANY)):.0e} steps on a text of {TEXT_LENGTH:,} characters, more "
+            f"than sql_pattern_steps_max={config.sql_pattern_steps_max:,}", arg=1, value=repr(pattern),
             hint="begin it with ^, use fewer repetitions and choices that overlap, or LIKE '%a%b%c%'",
         )
     return short

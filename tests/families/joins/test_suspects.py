@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import cast
 
 import pytest
+from py4j.protocol import Py4JError
 
 from headrace.families.joins.plan import FILTER, NOBODY, Joint
 from headrace.families.joins.suspects import take_or_blame
@@ -58,6 +59,23 @@ def test_what_passes_when_it_is_tried_again_is_nobodys_fault() -> None:
     turns = Failing(lambda joints, tries: OSError("worker died") if tries == 1 else None)
     found = take_or_blame(cast(Turns, turns), cast(Tasks, None), ROUND, {JOINTS[0]: [1]}, 100)
     assert found == (Turn((), (), ()), {})
+
+
+def test_a_round_is_taken_whole_when_nothing_fails_any_more() -> None:
+    """It fails twice, and then no part of it does: there is nobody to blame, and its rows are not left out."""
+    turns = Failing(lambda joints, tries: MemoryError("full") if tries in (1, 3) else None)
+    assert blamed(turns) == (Turn((), (), ()), {})
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("no"), Py4JError("An error occurred while calling o1.x")])
+def test_nobody_is_blamed_when_spark_dies_among_the_tries(error: Exception) -> None:
+    """Also once every joint has failed alone: a Spark that is gone fails for all of them."""
+    def after(died: int) -> Callable[[Collection[Joint], int], Exception | None]:
+        return lambda joints, tries: error if tries >= died else ValueError("x") if JOINTS[3] in joints else None
+
+    for died in range(1, 11):
+        with pytest.raises(type(error)):
+            blamed(Failing(after(died)))
 
 
 @pytest.mark.parametrize("error", [OSError("no file"), OSError("No space left on device")])

@@ -83,6 +83,7 @@ class JoinsWork:
             tries_max = self._place.config.quarantine_probes_max
             turn, faults = take_or_blame(self._turns, tasks, round, queries, tries_max)
         if turn is None:
+            assert faults, "a round without its rows is not committed"
             return Reading(lambda round, watch: Outcome(), faults=faults)
         return Reading(lambda round, watch: self._answer(turn, round, watch), faults=self._turns.over_limit(turn))
 

@@ -37,4 +37,7 @@ def take_or_blame(
     if reason is None:
         return turns.take(tasks, round), {}  # it was not theirs, and has passed
     found = failing_alone(joints, reason, failing, tries_max) or failing_together(joints, reason, failing, tries_max)
+    if not found:
+        return turns.take(tasks, round), {}  # the same: nothing fails any more
+    turns.take(tasks, round, only=())  # a disk that is full by now would have each of them fail
     return None, {query_id: why for joint, why in found.items() for query_id in queries[joint]}

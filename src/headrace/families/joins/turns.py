@@ -61,13 +61,13 @@ class Turns:
         self._tidy()
 
     def take(self, tasks: Tasks, round: Round, only: Collection[Joint] | None = None) -> Turn:
-        """Keep the rows and look them up; `only` for some joints, to see whether that fails."""
+        """Keep the rows and look them up; `only` for some joints, or for none, to see whether that fails."""
         self._joints.expect(self._name, round.census.rows)
         looks, held = self._joints.looks(self._name, self._place.folder, self._committed())
         if only is not None:
             looks = [look for look in looks if look.joint in only]
         holds = self._holds()
-        takes = round.census.rows and (looks or holds != NONE)
+        takes = round.census.rows and (looks or holds != NONE or only is not None)
         reports = self._take(tasks, round, looks, holds) if takes else []
         turn = Turn(looks, held, reports, holds)
         if not self._joints.is_joined(self._name) and self._kept(turn) > self._place.config.join_rows_max:
