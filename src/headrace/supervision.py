@@ -8,6 +8,7 @@ the home is let go.
 from __future__ import annotations
 
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.runtime.rounds import Pipeline
 
 POLL_S = 0.2
+CLOSED_PAUSE_S_MAX = 10.0
 ENDS = (GONE, NO_START)  # nothing can go on without Spark
 PASSING = (*ENDS, WORKER_GONE)  # what a new start may cure
 
@@ -71,6 +73,7 @@ class Pipelines:
         self._failure: HeadraceError | None = None
         self._restarts = Restarts(config)
         self._committed = -1
+        self._closed: dict[str, tuple[float, float]] = {}  # cannot be opened: when to try, the next pause
         self.by_name: dict[str, Pipeline] = {}
 
     @property
@@ -254,9 +257,18 @@ class Pipelines:
 
         pipeline = self.by_name.get(relation.name)
         if pipeline is None or (not pipeline.is_running and pipeline.failure() is None):
-            self._begin(relation, drain=False)
+            self._try_to_begin(relation)
         else:
             check_there(relation)  # Spark takes a folder that has vanished for an empty one
+
+    def _try_to_begin(self, relation: Relation) -> None:
+        """What cannot be opened is tried again after pauses that double: opening looks at all its rounds."""
+        next_s, pause_s = self._closed.get(relation.name, (0.0, POLL_S))
+        if time.monotonic() < next_s:
+            return
+        self._closed[relation.name] = time.monotonic() + pause_s, min(2 * pause_s, CLOSED_PAUSE_S_MAX)
+        self._begin(relation, drain=False)
+        del self._closed[relation.name]
 
     def _look_for_failures(self) -> None:
         for pipeline in list(self.by_name.values()):

@@ -8,12 +8,14 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from headrace.families.windows.columns import NO_LIMITS, part_names, part_sql
 from headrace.families.windows.measures import Measure
+from headrace.families.windows.sketches import kinds
 from headrace.families.windows.sketches.arriving import arrive
 from headrace.families.windows.sketches.hll_kernels import coupons_of
 from headrace.families.windows.sketches.kinds import HLL_FORM, Limits, argument_sql
@@ -74,8 +76,12 @@ def sent(spark: SparkSession, limits: Limits) -> pa.Table:
     return spark.sql(f"SELECT k, {', '.join(shown)} FROM arriving GROUP BY k ORDER BY k").toArrow()
 
 
-def test_small_rounds_arrive_as_larger_ones_are_sent(spark: SparkSession, seed: int) -> None:
+@pytest.mark.parametrize("hashes_max", [50, kinds.HASHES_MAX], ids=["cut short", "whole"])
+def test_small_rounds_arrive_as_larger_ones_are_sent(
+    spark: SparkSession, seed: int, monkeypatch: pytest.MonkeyPatch, hashes_max: int
+) -> None:
     """Cells of no value to more than are sent as they are; one of more values than may be listed has none."""
+    monkeypatch.setattr(kinds, "HASHES_MAX", hashes_max)
     r = Random(seed)
     keys = [k for k, many in enumerate([1, 2, 5, 7, 30, 110, 900]) for _ in range(many)]
     rows = pa.table({
@@ -102,3 +108,15 @@ def same(function: str, ours: object, theirs: object) -> bool:
     if function == "set":
         return set(ours) == set(theirs)
     return np.array_equal(np.array(ours), np.array(theirs), equal_nan=isinstance(ours[0], float) if ours else False)
+
+
+def test_hashes_cut_short_are_no_more_than_coupons(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their rest is: none, one bit, all bits."""
+    monkeypatch.setattr(kinds, "HASHES_MAX", 10)
+    rests = [0, 1, (1 << 55) - 1, 1 << 54, *(1 << i for i in range(55)), *((1 << i) - 1 for i in range(1, 56))]
+    hashes = [(register << 55 | rest) - (register >> 8 << 64) for register in (0, 5, 511) for rest in rests]
+    spark.createDataFrame([(h,) for h in hashes], "h BIGINT").createOrReplaceTempView("hashes")
+    text = part_sql("coupons:9", "h", SMALL)
+    (row,) = spark.sql(f"SELECT {text} AS sent FROM hashes").collect()
+    assert len(row.sent) == 3 * 56
+    assert {coupon(h, 9) for h in row.sent} == {coupon(h, 9) for h in hashes}

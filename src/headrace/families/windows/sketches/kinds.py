@@ -5,8 +5,8 @@
     values     median, percentile, mode    every value with its count, up to a limit
     distinct   count(DISTINCT x)       every different value, up to a limit
 
-`points` are thinned twice, on the executors and when a fragment is sealed: each time a rank moves by at most
-n / (2 · accuracy), so by n / accuracy in all, which is the error Spark states.
+`points` are thinned twice, on the executors (or on arrival) and when a fragment is sealed: each time a rank moves by at
+most n / (2 · accuracy), so by n / accuracy in all, which is the error Spark states.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from headrace.values import Type
 KINDS = ("hll", "points", "values", "distinct")
 OPS = ("approx_count_distinct", "percentile_approx", "percentile", "median", "mode")
 PRECISION_MAX = 14
+HASHES_MAX = 1 << 16  # of a cell; of more rows coupons are fewer
 SENT_MAX = 4  # so many times what is kept of a cell may be sent, to be thinned on arrival
 HLL_FORM = 2  # which registers a pane log holds: those of form 1, without a number, were of another hash
 WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
@@ -100,7 +101,7 @@ def part_sql(function: str, arg: str, limits: Limits) -> str | None:
     name, _, parameter = function.partition(":")
     match name:
         case "coupons":
-            return _coupons(arg, limits)
+            return _coupons(arg, int(parameter), limits)
         case "set":
             return _unless_too_many(f"size(collect_set({arg}))", limits.distinct, f"collect_set({arg})")
         case "list":
@@ -135,13 +136,24 @@ def coupon_sql(text: str, precision: int) -> str:
     return f"({zeros}) * {1 << precision} + {register} + IF({text} IS NULL, NULL, 0)"
 
 
-def _coupons(arg: str, limits: Limits) -> str:
-    """Each once.  A list is quicker to collect, a set is bounded however many rows there are.
+def _coupons(arg: str, precision: int, limits: Limits) -> str:
+    """Each once.  A list is quicker to collect, a set is bounded however many rows there are.  Of a small round they
+    are hashes; those of a cell of very many rows are cut short, so that they are as few as coupons.
 
     The filter leaves out nothing more, but it is a second place that names the column: so Spark computes the column
     before, in compiled code and with one hash, not in the aggregate."""
     rows = f"({arg}) FILTER (WHERE {arg} IS NOT NULL)"
-    return f"array_distinct(collect_list{rows})" if limits.is_small else f"collect_set{rows}"
+    if not limits.is_small:
+        return f"collect_set{rows}"
+    short = f"transform(collect_list{rows}, h -> {_shortened('h', precision)})"
+    return f"array_distinct(IF(count({arg}) > {HASHES_MAX}, {short}, collect_list{rows}))"
+
+
+def _shortened(hashed: str, precision: int) -> str:
+    """A hash of the same coupon, of which there are no more than coupons: the bits behind the first 1 are 0."""
+    rest = f"({hashed} & {(1 << 64 - precision) - 1}L)"
+    first = f"IF({rest} = 0L, 0L, shiftleft(1L, CAST(log2({rest} & ~shiftright({rest}, 1)) + 0.2D AS INT)))"
+    return f"(({hashed} & {-(1 << 64 - precision)}L) | {first})"
 
 
 def _unless_too_many(size: str, limit: int, values: str) -> str:
