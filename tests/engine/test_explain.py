@@ -127,7 +127,7 @@ def test_what_the_last_round_measured(spark: SparkSession, tmp_path: Path) -> No
         measured = next(line for line in text.splitlines() if "measured:" in line)
         assert re.sub(r"\d+\.\d+", "S", measured).startswith("  measured: round 0: 21 rows, 6 answers in S s (")
         assert "spark " in measured and "plain " in measured and "unshared, at least" in measured
-        took = r"this process took [1-9]\d*\.\d MB at most"
+        took = r"this process took [1-9][\d,]*\.\d MB at most"
         assert re.search(rf"rings of \d+\.\d MB, pane log of \d+\.\d MB in 1 file; {took}$", measured)
     golden("explain_quarantined", re.sub(r"measured: .*", "measured: …", race.eng.explain("each")))
 

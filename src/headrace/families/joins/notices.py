@@ -64,9 +64,11 @@ class Notices:
     def _of(self, done: JoinRound) -> Iterator[Notice]:
         files: Mapping[int, str] = {file.part: file.path for file in done.files}
         for written in done.written:
-            seen = done.seen[written.look]
-            level = seen.levels[written.level]
-            if not (self._root / level).is_file():
+            with reading(self._root / written.path, f"what round {done.round_id} says of its records"):
+                seen = done.seen[written.look]
+                level = seen.levels[written.level]
+                is_there = (self._root / level).is_file()
+            if not is_there:
                 raise ServingError("records of this round cannot be read any more: queries have changed since",
                                    value=f"round {done.round_id}", code="RECORDS_GONE",
                                    hint="read records while they are new, or answers with results() and watch()")
