@@ -34,6 +34,8 @@ def nothing_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     "json:s3a://me:hunter2-hunter2@bucket/data",
     "json:s3a://me:hunter2/hunter2-hunter2@bucket/data",
     "kafka://me:hunter2-hunter2/x@host:9092/topic",
+    "parquet:s3a://me:12/hunter2@bucket/x",
+    "mysql:me:hunter2@host/db",
     "kafka://host:9092/?kafka.ssl.key.password=hunter2-hunter2",
     "kafke://host:9092/topic?kafka.ssl.key.password=hunter2-hunter2",
 ])
@@ -46,7 +48,9 @@ def test_a_literal_secret_is_refused_and_not_repeated(tmp_path: Path, source: st
     assert not (tmp_path / "race" / "catalog.log").exists()
 
 
-@pytest.mark.parametrize("source", ["json:s3a://bucket/a@b/c", "json:hdfs://node:9000/a@b"])
+@pytest.mark.parametrize("source", [
+    "json:s3a://bucket/a@b/c", "json:hdfs://node:9000/a@b", "json:abfss://data@account.dfs.example/x",
+])
 def test_a_path_may_have_an_at(tmp_path: Path, source: str) -> None:
     headrace.Engine(tmp_path / "race").create_stream("s", source, schema=DDL, time="ts")
 

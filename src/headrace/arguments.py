@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
+from headrace.config import Config
 from headrace.errors import HeadraceError
 
 _EXAMPLES = {
@@ -43,6 +45,23 @@ def check_queries(queries: object) -> None:
             raise _refusal("queries", "a mapping whose names are texts", name, example)
         if not isinstance(sql, str):
             raise _refusal("queries", f"a mapping whose SQL is text, also that of {name!r}", sql, example)
+
+
+def check_names(queries: object) -> list[str]:
+    """Names of queries; one alone too."""
+    if not isinstance(queries, Iterable):
+        raise _refusal("queries", "names of queries", queries, "eng.drop_many(['near', 'far'])")
+    names = [queries] if isinstance(queries, str) else list(queries)
+    for name in names:
+        check_texts(query=name)
+    return names
+
+
+def check_opening(home: object, config: object) -> None:
+    if not isinstance(home, str | Path):
+        raise _refusal("home", "the path of a folder", home, "headrace.Engine('race')")
+    if config is not None and not isinstance(config, Config):
+        raise _refusal("config", "a Config", config, "config=headrace.config.Config.of(queries_max=200_000)")
 
 
 def check_round(after: object) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.arguments import check_optional, check_queries, check_round, check_texts
+from headrace.arguments import check_names, check_opening, check_optional, check_queries, check_round, check_texts
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import CatalogError, HeadraceWarning
@@ -58,6 +58,7 @@ class Engine:
     """Standing queries over the streams of one home folder."""
 
     def __init__(self, home: str | Path, *, spark: SparkSession | None = None, config: Config | None = None) -> None:
+        check_opening(home, config)
         self.config = config or Config.from_environment()
         self.home = Home(Path(home))
         self.catalog = Catalog(self.home.disk, self.config)
@@ -131,9 +132,7 @@ class Engine:
 
     def drop_many(self, queries: Iterable[str]) -> None:
         """Take queries out, all or none, with one durable write."""
-        names = list(queries) if not isinstance(queries, str) else [queries]
-        for name in names:
-            check_texts(query=name)
+        names = check_names(queries)
         self._refresh()
         self.catalog.drop(names)
 

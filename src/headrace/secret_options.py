@@ -17,7 +17,8 @@ from headrace.errors import SourceError, hide
 REFERENCE = "secret:"
 _SECRET = re.compile(r"passw|secret|token|credential|jaas|sasl|(?:api|access|private)\.?key", re.I)
 _OPEN = ("kafka.sasl.mechanism",)
-_HOST = re.compile(r"[^:@]*(?::\d*)?")
+_PORT = re.compile(r"[^/:@]*:\d{1,5}/[^:]*$")
+_WITH_PORTS = ("hdfs", "webhdfs", "viewfs", "http", "https")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _INNER = re.compile(r"""=\s*(?:"([^"]+)"|'([^']+)'|([^\s;"']+))""")
 
@@ -37,12 +38,13 @@ def check_reference(option: str, value: str) -> None:
         )
 
 
-def check_address(kind: str, address: str) -> None:
-    """A user and password before the host would be printed with the source.  A password may hold a slash: then what
-    stands before the slash is no host and port, and what follows has an @."""
-    host = address.partition("/")[0]
-    is_place = kind != "kafka" and _HOST.fullmatch(host) is not None
-    if "@" in (host if is_place else address):
+def check_address(kind: str, place: str) -> None:
+    """A user and password before the host would be printed with the source.  A password may hold a slash, and some
+    hosts have an @ of their own (abfss://container@account): so `:` before an @ is a password, but for a port."""
+    scheme, _, address = place.rpartition("://")
+    before = address.rpartition("@")[0]
+    is_secret = ":" in before and not (scheme in _WITH_PORTS and _PORT.match(before))
+    if is_secret or (kind == "kafka" and "@" in address):
         raise SourceError(
             "the address of a source must not hold a user or a password", value=f"{kind}:(not shown)",
             code="SECRET_LITERAL",

@@ -85,7 +85,8 @@ PREDICATES = [
     "ts >= TIMESTAMP '1970-01-01 00:00:00'", "greatest(d, f) > 1", "nullif(d, 0) IS NULL", "k > 'z'", "huge > whole",
 ]
 ZEROS = [
-    "d = 0", "d <=> 0", "-0.0D = d", "d IN (0)", "NOT d <> 0", "f = 0", "d = f", "CAST(f AS DOUBLE) = d", "x <=> d",
+    "d = 0", "d <=> 0", "NOT (d <> 0)", "NOT (f <> d)", "-0.0D = d", "d IN (0)", "NOT d <> 0", "f = 0", "d = f",
+    "CAST(f AS DOUBLE) = d", "x <=> d",
     "CAST(d AS STRING) = '-0.0'", "CAST(f AS STRING) LIKE '-%'", "power(d, -1) < 0", "power(f, -1) > 0", "d * 2 >= 0",
     "abs(f) < 1", "sqrt(d) >= 0", "hash(d) % 2 = 0", "concat(CAST(d AS STRING), k) > '0'", "d <> 0 OR power(d, -1) > 0",
 ]  # conditions of which one may take 0.0 for the other's -0.0

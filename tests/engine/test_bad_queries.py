@@ -140,6 +140,11 @@ def test_an_unknown_query(eng: headrace.Engine) -> None:
     (lambda e: e.notices("s", after=True), ["after must be the number of a round", "True"]),
     (lambda e: e.notices(None), ["stream must be a text", "None"]),
     (lambda e: e.create_stream(5, "parquet:data", schema=DDL, time="ts"), ["name must be a text"]),
+    (lambda e: e.drop_many(None), ["queries must be names of queries", "None"]),
+    (lambda e: e.drop_many([b"good"]), ["query must be a text", "of type bytes"]),
+    (lambda e: headrace.Engine(None), ["home must be the path of a folder", "None"]),
+    (lambda e: headrace.Engine(b"x"), ["home must be the path of a folder", "of type bytes"]),
+    (lambda e: headrace.Engine("x", config={"queries_max": 1}), ["config must be a Config", "of type dict"]),
     (lambda e: e.create_stream("t", "parquet:data", schema=5, time="ts"), ["schema must be a text", "DOUBLE"]),
     (lambda e: e.create_stream("t", "parquet:data", schema=DDL, time=None), ["time must be a text", "time='ts'"]),
     (lambda e: e.create_stream("t", "parquet:data", schema=DDL, time="ts", late=10), ["late must be", "10 seconds"]),
@@ -154,6 +159,14 @@ def test_an_argument_of_another_kind(
         call(eng)
     said(found.value, "ARGUMENT", "next:", *words)
     assert eng.catalog.version == before
+
+
+@pytest.mark.parametrize("option", ["maxFilesPerTrigger=zero", "maxFilesPerTrigger=-1", "maxFilesPerTrigger=0",
+                                    "maxFilesPerTrigger=", "maxFilesPerTrigger=٣"])  # fmt: skip
+def test_an_option_that_counts_is_a_number(eng: headrace.Engine, option: str) -> None:
+    with pytest.raises(HeadraceError) as found:
+        eng.create_stream("t", f"parquet:data?{option}", schema=DDL, time="ts")
+    said(found.value, "maxFilesPerTrigger is a whole number from 1 on")
 
 
 @pytest.mark.parametrize("since", [-1, True, "3", 1.5, 7 << 32])

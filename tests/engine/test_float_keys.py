@@ -143,7 +143,8 @@ def test_percentiles_keep_the_sign_of_a_zero(spark: SparkSession) -> None:
     "d = 0 AND power(d, -1) < 0", "power(d, -1) < 0 AND d <=> 0", "0.0D = d AND CAST(d AS STRING) = '-0.0'",
     "d IN (-0.0D) AND power(d, -1) > 0", "(d = 0 AND power(d, -1) < 0) OR f = 2.5F", "NOT (d = 0 AND power(d, -1) < 0)",
     "f = 0 AND CAST(f AS STRING) LIKE '-%'", "d = f AND power(d, -1) < 0", "CAST(f AS DOUBLE) = d AND power(f, -1) > 0",
-    "d = 0 AND d * -1 <= 0 AND abs(d) < 1",
+    "d = 0 AND d * -1 <= 0 AND abs(d) < 1", "NOT (d <> 0) AND power(d, -1) < 0",
+    "(d != f) = false AND power(f, -1) < 0", "NOT (f <> 0 OR CAST(f AS STRING) = '0.0')",
 ])  # fmt: skip
 def test_conditions_in_which_spark_takes_one_zero_for_the_other(spark: SparkSession, where: str) -> None:
     """Its optimizer puts the constant, or the other column, in place of the column. Neighbours do not change it."""

@@ -161,3 +161,10 @@ def test_asking_needs_no_lock(tmp_path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert Home(tmp_path / "h", Disk(tmp_path / "h")).stream_folder("s") == "streams/s"
     holder.release()
+
+
+def test_a_folder_that_was_there_is_shut(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home").chmod(0o777)
+    Home(tmp_path / "home")
+    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700

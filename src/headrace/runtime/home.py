@@ -153,10 +153,11 @@ class Home:
                 hint="name an empty or new folder" if "catalog.log" not in others else f"restore its file {MARK}",
             )
         self.disk.make_root()
+        self._tighten()
         self.disk.put_aside(MARK, json.dumps({"format": FORMAT, "id": str(uuid.uuid4())}).encode())
 
     def _tighten(self) -> None:
-        """Only its owner looks into a home; one that was made before that was so is shut now."""
+        """Only its owner looks into a home; a folder that was there before is shut now."""
         if self.root.stat().st_mode & 0o077:
             with suppress(OSError):  # it belongs to another user: `headrace doctor` says so
                 self.root.chmod(PRIVATE_FOLDER)

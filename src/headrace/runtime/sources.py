@@ -29,6 +29,7 @@ KINDS = ("parquet:PATH", "json:PATH", "csv:PATH", "rate://ROWS_PER_SECOND", "kaf
 
 _FILE_OPTIONS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "pathGlobFilter", "recursiveFileLookup", "maxFileAge")
 _TEXT_OPTIONS = ("encoding", "lineSep", "dateFormat", "timestampFormat", "locale")
+_COUNTS = ("maxFilesPerTrigger", "maxOffsetsPerTrigger", "minPartitions", "numPartitions")
 OPTIONS: dict[str, tuple[str, ...]] = {
     "parquet": _FILE_OPTIONS,
     "json": (*_FILE_OPTIONS, *_TEXT_OPTIONS, "multiLine", "allowComments", "allowSingleQuotes", "primitivesAsString"),
@@ -63,11 +64,14 @@ def parse_source(text: str) -> Source:
     kind, colon, place = head.partition(":")
     if not colon or kind not in OPTIONS or not place.strip("/"):
         example = "e.g. parquet:data/trades?maxFilesPerTrigger=1"
-        raise SourceError("not a source", value=text, choices=KINDS, hint=example)
+        shown = f"{kind[:20]}:(not shown)" if "@" in text else text  # it may hold a password
+        raise SourceError("not a source", value=shown, choices=KINDS, hint=example)
     options = tuple(parse_qsl(query, keep_blank_values=True))
-    for name, _ in options:
+    for name, value in options:
         if name not in OPTIONS[kind]:
             raise SourceError(f"unknown option of a {kind} source", value=name, choices=near(name, OPTIONS[kind], 8))
+        if name in _COUNTS and not (value.isascii() and value.isdigit() and int(value) > 0):
+            raise SourceError(f"the option {name} is a whole number from 1 on", value=value[:100], hint=f"{name}=1")
     if kind in ("rate", "kafka"):
         place = place.removeprefix("//")
         _check_address(kind, place, text)
@@ -88,7 +92,7 @@ def check_relation(relation: Relation, source: Source) -> None:
     for name, value in source.options:
         check_reference(name, value)
     if source.kind != "dataframe" and (source.kind == "kafka" or "://" in source.place):
-        check_address(source.kind, source.place.partition("://")[2] or source.place)
+        check_address(source.kind, source.place)
     if source.kind == "rate":
         kinds = sorted(str(f.type) for f in relation.fields)
         if kinds != ["bigint", "timestamp"]:

@@ -14,7 +14,7 @@ from headrace.sql.tree import Call, Expr, Literal, walk
 
 COMPARING = frozenset({"=", "<>", "<", "<=", ">", ">=", "<=>", "in", "is_null", "is_not_null", "isnan"})
 SWAPS_ZEROS = "its condition compares a DOUBLE or FLOAT with = and tells 0.0 from -0.0, which Spark may swap there"
-_EQUATING = frozenset({"=", "<=>", "in"})
+_EQUATING = frozenset({"=", "<=>", "<>", "in"})  # NOT (d <> 0) becomes d = 0
 # What these make of the two zeros is equal too.
 _ARITHMETIC = frozenset({
     "+", "-", "*", "/", "%", "negate", "case", "filtered", "coalesce", "nullif", "greatest", "least", "abs", "ceil",

@@ -7,6 +7,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import Random
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
@@ -292,6 +293,23 @@ def test_keepers_give_every_window_its_panes(seed: int, chosen: set[Shape]) -> N
             keeper.forget(now - max(s.range_us for s in chosen) + 1)
     assert not held[0].serves([Shape(11, 11)], 100)
     assert not held[0].serves(chosen, -100)
+
+
+def test_panes_without_rows_cost_a_table_nothing() -> None:
+    """Thirty days beside 100 ms are 26 million panes, of which a quiet stream fills a few."""
+    day, tenth = 86_400_000_000, 100_000
+    shapes = [Shape(10 * tenth, tenth), Shape(30 * day, day)]
+    table: Table[Points] = Table(shapes, 0)
+    filled = [0, 7 * tenth, 3 * day, 29 * day + 5 * tenth]
+    for at in filled:
+        table.take(np.array([at]), [points({0: [at]})])
+    (first, *others), began = table.parts(0, 30 * day), perf_counter()
+    assert lists_of(first.merge(others)) == {0: filled}
+    for end in range(day, 60 * day, day):
+        table.parts(end - 30 * day, end)
+        table.forget(end - 30 * day)
+    assert sum(map(len, table._levels)) < 100
+    assert perf_counter() - began < 2
 
 
 # -- groves -------------------------------------------------------------------------------------------

@@ -141,11 +141,13 @@ def grain_of(shapes: Sequence[Shape]) -> int:
 
 
 class Table(Generic[B]):
-    """Dyadic runs of panes of one width."""
+    """Dyadic runs of panes of one width.  Those without rows, of which a long window beside a narrow one may have
+    millions, cost nothing."""
 
     def __init__(self, shapes: Sequence[Shape], held_from_us: int) -> None:
         self.grain_us = grain_of(shapes)
-        self._levels: list[dict[int, B | None]] = [{}]
+        self._levels: list[dict[int, B]] = [{}]
+        self._panes: list[int] = []  # those that have rows, in order
         self._held_from_us = held_from_us
         self.aim(shapes)
 
@@ -154,12 +156,14 @@ class Table(Generic[B]):
 
     @property
     def nbytes(self) -> int:
-        return sum(b.nbytes for runs in self._levels for b in runs.values() if b is not None)
+        return sum(b.nbytes for runs in self._levels for b in runs.values())
 
     def take(self, times: Ints, bundles: Sequence[B]) -> None:
         panes = self._levels[0]
         for pane, bundle in zip((times // self.grain_us).tolist(), bundles, strict=True):
             held = panes.get(pane)
+            if held is None:
+                insort(self._panes, pane)
             panes[pane] = bundle.seal() if held is None else held.merge([bundle])
 
     def parts(self, start_us: int, end_us: int) -> list[B]:
@@ -170,12 +174,17 @@ class Table(Generic[B]):
         while len(self._levels) <= level:
             self._levels.append({})
         runs = self._levels[level]
-        if level and place not in runs:
+        if level and place not in runs and self._has_panes(level, place):
             halves = [b for p in (2 * place, 2 * place + 1) if (b := self._run(level - 1, p)) is not None]
-            runs[place] = halves[0].merge(halves[1:]) if halves else None
+            runs[place] = halves[0].merge(halves[1:])
         return runs.get(place)
 
+    def _has_panes(self, level: int, place: int) -> bool:
+        at = bisect_left(self._panes, place << level)
+        return at < len(self._panes) and self._panes[at] < (place + 1) << level
+
     def forget(self, before_us: int) -> None:
+        del self._panes[: bisect_left(self._panes, before_us // self.grain_us)]
         for level, runs in enumerate(self._levels):
             first = (before_us // self.grain_us) >> level
             for place in [p for p in runs if p < first]:
