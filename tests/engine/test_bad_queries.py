@@ -64,6 +64,9 @@ def test_a_bad_query_is_refused(eng: headrace.Engine, sql: str, words: list[str]
     assert [q.name for q in eng.queries()] == ["good"]
 
 
+opened: Callable[..., headrace.Engine] = headrace.Engine
+
+
 @pytest.mark.parametrize(("sql", "code"), [
     ("SELECT a.k FROM s a JOIN s b ON b.n - a.n BETWEEN 2 AND 1", "EMPTY_RANGE"),
     ("SELECT a.k FROM s a JOIN s b ON a.k = b.k WHERE a.n > 3 AND a.n < 3", "EMPTY_RANGE"),
@@ -142,9 +145,9 @@ def test_an_unknown_query(eng: headrace.Engine) -> None:
     (lambda e: e.create_stream(5, "parquet:data", schema=DDL, time="ts"), ["name must be a text"]),
     (lambda e: e.drop_many(None), ["queries must be names of queries", "None"]),
     (lambda e: e.drop_many([b"good"]), ["query must be a text", "of type bytes"]),
-    (lambda e: headrace.Engine(None), ["home must be the path of a folder", "None"]),
-    (lambda e: headrace.Engine(b"x"), ["home must be the path of a folder", "of type bytes"]),
-    (lambda e: headrace.Engine("x", config={"queries_max": 1}), ["config must be a Config", "of type dict"]),
+    (lambda e: opened(None), ["home must be the path of a folder", "None"]),
+    (lambda e: opened(b"x"), ["home must be the path of a folder", "of type bytes"]),
+    (lambda e: opened("x", config={"queries_max": 1}), ["config must be a Config", "of type dict"]),
     (lambda e: e.create_stream("t", "parquet:data", schema=5, time="ts"), ["schema must be a text", "DOUBLE"]),
     (lambda e: e.create_stream("t", "parquet:data", schema=DDL, time=None), ["time must be a text", "time='ts'"]),
     (lambda e: e.create_stream("t", "parquet:data", schema=DDL, time="ts", late=10), ["late must be", "10 seconds"]),
