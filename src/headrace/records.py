@@ -23,6 +23,7 @@ T = TypeVar("T")
 _ODD = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, NotImplementedError, EOFError,
 )
+FILE_NAME_MAX, PATH_MAX = 255, 4_000  # bytes
 INT_MAX = 1 << 63  # whole numbers of files are 64-bit ones
 _NAMES = {int: "a whole number", str: "a text", bool: "true or false", float: "a number", types.NoneType: "nothing"}
 _ADVICE = "restore it from a backup; `headrace doctor` shows what the home holds"
@@ -33,6 +34,13 @@ def decode(kind: type[T], data: object) -> T:
     """The data as this dataclass, with the ones inside it; ValueError says what does not fit, and where."""
     made: T = decoder_of(cast(Any, kind))(data)
     return made
+
+
+def check_path(path: str) -> None:
+    """ValueError where no file can have this path."""
+    parts = path.encode().split(b"/")
+    if "\0" in path or sum(map(len, parts)) > PATH_MAX or max(map(len, parts)) > FILE_NAME_MAX:
+        raise ValueError(f"{_short(path)} is not a path")
 
 
 @contextmanager
@@ -95,6 +103,8 @@ def _plain(kind: Any) -> Decoder:
     def read(value: Any) -> Any:
         if type(value) is not kind:
             raise ValueError(f"{_short(value)} is not {_NAMES.get(kind, kind)}")
+        if kind is str and not value.isascii():
+            value.encode()  # a half of a surrogate pair, which no file can hold, raises
         return value
 
     return read

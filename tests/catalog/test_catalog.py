@@ -231,3 +231,10 @@ def test_many_are_dropped_all_or_none(catalog: Catalog) -> None:
     assert list(catalog.queries) == ["b", "d"] and catalog.version == version + 1
     catalog.drop([])
     assert catalog.version == version + 1
+
+
+def test_a_name_too_long_for_a_folder_is_refused(tmp_path: Path) -> None:
+    catalog = Catalog(Disk(tmp_path), Config())
+    catalog.create(Relation("ü" * 40, "parquet:s", RELATION.fields, "ts"))
+    with pytest.raises(CatalogError, match="too long for a folder"):
+        catalog.create(Relation("ü" * 50, "parquet:s", RELATION.fields, "ts"))

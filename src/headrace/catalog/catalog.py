@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 from headrace.catalog.log import BASE, CatalogLog
 from headrace.catalog.state import Registered, State, relation_in, relation_out
@@ -20,7 +21,7 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import CatalogError, near
 from headrace.pausing import collector_paused
-from headrace.records import decoder_of
+from headrace.records import FILE_NAME_MAX, decoder_of
 from headrace.sql import codec
 from headrace.sql.query import Query
 from headrace.values import Relation
@@ -110,6 +111,7 @@ class Catalog:
 
         def record() -> dict[str, Any] | None:
             self._check_name(relation.name)
+            _check_folder_name(relation.name)
             known = self.relation_or_none(relation.name)
             if known == relation:
                 return None
@@ -289,6 +291,13 @@ class Catalog:
                 "not a name", value=name, choices=("letters, digits and _, parts joined by - or .",),
                 hint="start with a letter or _",
             )
+
+
+def _check_folder_name(name: str) -> None:
+    """A stream or table has a folder of its name."""
+    if len(quote(name, safe="")) > FILE_NAME_MAX:
+        raise CatalogError("the name is too long for a folder", value=name, hint="use fewer or plainer letters",
+                           choices=(f"{FILE_NAME_MAX} bytes, of which a letter beyond ASCII takes 6 and more",))
 
 
 def _definition(relation: Relation) -> str:

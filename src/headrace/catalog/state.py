@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from headrace.quoting import quote_name
-from headrace.records import decode
+from headrace.records import check_path, decode
 from headrace.sql import codec
 from headrace.sql.query import Query
 from headrace.sql.schema import parse_schema
@@ -100,9 +101,11 @@ class _Stored:
 
 def relation_in(data: dict[str, Any]) -> Relation:
     found = decode(_Stored, data)
+    check_path(quote(found.name, safe=""))  # it has a folder
     fields = tuple(Field(name, Type(kind, precision, scale)) for name, kind, precision, scale in found.fields)
     names = {f.name for f in fields}
     if not names.issuperset(n for n in (*found.key, found.time, found.deleted) if n is not None):
         raise ValueError(f"{found.name}: its time, key or deletions are no column of it")
-    parse_schema(", ".join(f"{quote_name(f.name)} {f.type}" for f in fields))
+    if parse_schema(", ".join(f"{quote_name(f.name)} {f.type}" for f in fields)) != fields:
+        raise ValueError(f"{found.name}: its columns are not those of a schema")
     return Relation(found.name, found.source, fields, found.time, found.late_us, found.key, found.deleted)

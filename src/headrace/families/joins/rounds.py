@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headrace.families.joins.probes import Rates, Written
 from headrace.families.joins.rowfiles import RowFile
-from headrace.records import decode, reading
+from headrace.records import check_path, decode, reading
 from headrace.runtime.ledger import Ledger
 
 KIND = "joins"
@@ -61,8 +61,11 @@ class JoinRound:
         found = replace(decode(JoinRound, json.loads(data)), version=version)
         if found.holds not in (MORE, ALL, NONE):
             raise ValueError(f"holds: {found.holds}")
+        for path in (*(f.path for f in found.files), *(level for look in found.seen for level in look.levels)):
+            check_path(path)
         parts = {file.part for file in found.files}
         for w in found.written:
+            check_path(w.path)
             if part_of(w.path) not in parts:
                 raise ValueError(f"{w.path}: of rows the round has not kept")
             if not (0 <= w.look < len(found.seen) and 0 <= w.level < len(found.seen[w.look].levels)):
