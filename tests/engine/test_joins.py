@@ -246,3 +246,21 @@ def play(joined: Joined, queries: Mapping[str, str], chance: random.Random) -> N
                 side.write(drawn(chance, chance.choice([1, 5, 30]), step * 10))
         joined.eng.run()
         joined.check(queries)
+
+
+@pytest.mark.parametrize("first", [[True], [False, True], []], ids=["gone", "came and gone", "a row"])
+def test_a_table_whose_first_round_leaves_no_row(spark: SparkSession, tmp_path: Path, first: list[bool]) -> None:
+    """It is not taken for one of too many rows, which quarantined all that joined it."""
+    joined = Joined(spark, tmp_path, {"r": True, "s": True})
+    asked = {"q": "SELECT r.n AS rn, s.n AS sn FROM r JOIN s ON r.a = s.a"}
+    joined.eng.add_many(asked)
+    own = {"k": "x", "n": 1, "a": 1, "b": 2.0, "ts": EPOCH_US}
+    joined.sides[0].write([own | {"gone": gone} for gone in first] or [own | {"gone": False}])
+    joined.sides[1].write([own | {"gone": False}])
+    joined.eng.run()
+    joined.check(asked)
+    joined.sides[0].write([own | {"gone": False, "n": 2}])
+    joined.open()
+    joined.eng.run()
+    joined.check(asked)
+    assert [q.state for q in joined.eng.queries()] == ["live"] and joined.ours("q")

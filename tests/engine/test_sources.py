@@ -58,13 +58,12 @@ def test_options_that_spark_does_not_take(spark: SparkSession, tmp_path: Path) -
     """One of our errors, and the other streams are read all the same."""
     race = Race(spark, tmp_path)
     race.feed(rows_of(0, 25))
-    for name, option in (("lookup", "recursiveFileLookup=perhaps"), ("files", "maxFilesPerTrigger=many")):
-        race.eng.create_stream(name, f"parquet:{tmp_path}/src?{option}", schema=DDL, time="ts")
-        race.eng.add(f"SELECT count(*) AS c FROM {name} GROUP BY {W}", name=name)
-        with pytest.raises(HeadraceError) as caught:
-            race.eng.run()
-        assert caught.value.code in ("SOURCE_OPEN", "ROUND_FAILED") and option.partition("=")[2] in str(caught.value)
-        race.eng.drop(name)
+    race.eng.create_stream("lookup", f"parquet:{tmp_path}/src?recursiveFileLookup=perhaps", schema=DDL, time="ts")
+    race.eng.add(f"SELECT count(*) AS c FROM lookup GROUP BY {W}", name="lookup")
+    with pytest.raises(HeadraceError) as refused:
+        race.eng.run()
+    assert refused.value.code == "SOURCE_OPEN" and "perhaps" in str(refused.value)
+    race.eng.drop("lookup")
     race.eng.create_stream("a", f"parquet:{tmp_path}/src?recursiveFileLookup=perhaps", schema=DDL, time="ts")
     race.eng.add_many({"good": f"SELECT count(*) AS c FROM s GROUP BY {W}",
                        "bad": f"SELECT count(*) AS c FROM a GROUP BY {W}"})
