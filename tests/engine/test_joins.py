@@ -161,7 +161,12 @@ def test_spark_is_asked_for_what_is_not_evaluated_here(
     joined = Joined(spark, tmp_path, {"r": False, "s": is_table})
     joined.eng.add_many(ASKED)
     assert joined.eng.results("upper").schema.names == ["k", "both", "b", "m"] + ["change"] * is_table
-    play(joined, ASKED, random.Random(seed))
+    chance = random.Random(seed)
+    play(joined, ASKED, chance)
+    for side in joined.sides:
+        side.write(drawn(chance, 60, 30))  # however few were drawn so far
+    joined.eng.run()
+    joined.check(ASKED)
     assert sum(joined.ours(name).total() for name in ASKED) > 100
     assert "by Spark, for they use function upper, function concat" in joined.eng.explain("upper")
     assert [dict(a) for a in joined.eng.watch("like")] == joined.eng.results("like").to_pylist()
