@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from pyspark.errors import PySparkException
 
@@ -90,6 +91,17 @@ def is_nobodys(error: BaseException) -> bool:
     if _names_value(text):
         return False
     return bool(_STOPPED.search(text) or _FULL.search(text)) or is_worker_gone(error)
+
+
+def why_failing(job: Callable[[], object]) -> str | None:
+    """Why a job fails, by what may be a query's fault; None if it does not.  What is nobody's is raised."""
+    try:
+        job()
+    except Exception as error:
+        if is_nobodys(error):
+            raise
+        return reason_of(error)
+    return None
 
 
 def explain_failure(error: BaseException, relation: Relation, round_id: int | None = None) -> HeadraceError:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from headrace.families.joins.plan import Joint
 from headrace.families.joins.turns import Tasks, Turn, Turns
 from headrace.runtime.family import Round
-from headrace.runtime.faults import is_nobodys, reason_of
+from headrace.runtime.faults import is_nobodys, why_failing
 from headrace.runtime.halving import failing_alone, failing_together
 
 
@@ -24,13 +24,7 @@ def take_or_blame(
         turns.take(tasks, round, only=())  # raises what has nothing to do with any query
 
     def failing(joints: Sequence[Joint]) -> str | None:
-        try:
-            turns.take(tasks, round, only=joints)
-        except Exception as error:
-            if is_nobodys(error):
-                raise
-            return reason_of(error)
-        return None
+        return why_failing(lambda: turns.take(tasks, round, only=joints))
 
     joints = list(queries)
     reason = failing(joints)

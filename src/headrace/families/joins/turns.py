@@ -132,8 +132,9 @@ class Turns:
     def outcome(self, turn: Turn, round: Round) -> Outcome:
         outcome = Outcome(held=tuple(turn.held), load=self._load(turn, round))
         rounds = self._joints.rows(self._name).rounds
-        is_first = self._place.relation.is_table and not rounds.rounds  # also if it leaves no row: nothing is lacking
-        is_told = not is_first and (turn.holds == MORE or (turn.holds == NONE and not rounds.joinable))
+        begins = self._place.relation.is_table and not rounds.rounds  # written also if no row is left: none is lacking
+        is_told = (turn.holds == MORE and not begins) or (
+            turn.holds == NONE and bool(rounds.rounds) and not rounds.joinable)
         if turn.files or (round.census.rows and not is_told):
             outcome.files += self._write(turn, round)
         outcome.keep[FOLDER] = self._first(turn, round)

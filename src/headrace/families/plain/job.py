@@ -20,7 +20,7 @@ from headrace.families.plain.rowlog import RowLog
 from headrace.quoting import quote_name
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
-from headrace.runtime.faults import is_nobodys, reason_of
+from headrace.runtime.faults import is_nobodys, reason_of, why_failing
 from headrace.runtime.statistics import Load, Stopwatch
 from headrace.runtime.tables import TableState
 from headrace.sql.emit import emit_query
@@ -202,10 +202,4 @@ class PlainWork:
 
 
 def _passes(make: Callable[[], DataFrame]) -> bool:
-    try:
-        make().write.format("noop").mode("overwrite").save()
-    except Exception as error:
-        if is_nobodys(error):
-            raise
-        return False
-    return True
+    return why_failing(lambda: make().write.format("noop").mode("overwrite").save()) is None

@@ -7,7 +7,7 @@ runs once over the answers of all queries that have it (`answering.py`), whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -37,7 +37,7 @@ from headrace.quoting import quote_name
 from headrace.runtime.answers import Pieces
 from headrace.runtime.collecting import to_arrow
 from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Change, Outcome, Place, Reading, Round
-from headrace.runtime.faults import is_nobodys, reason_of
+from headrace.runtime.faults import is_nobodys, why_failing
 from headrace.runtime.halving import failing_alone, failing_together
 from headrace.runtime.hll_tables import hll_tables
 from headrace.runtime.ledger import Choices
@@ -222,7 +222,7 @@ class WindowsWork:
         self._collect(batch, NO_QUERIES, as_rows=False)
 
     def _aggregating(self, batch: Batch, cuts: Cuts) -> str | None:
-        return _failing(lambda: self._collect(batch, cuts, as_rows=False))
+        return why_failing(lambda: self._collect(batch, cuts, as_rows=False))
 
 
 def _nothing(round: Round, watch: Stopwatch) -> Outcome:
@@ -265,7 +265,7 @@ class Facts:
             if is_nobodys(error):
                 raise
             self._ask(keys, values, ())
-            reason = _failing(lambda: self._ask(keys, values, asked))
+            reason = why_failing(lambda: self._ask(keys, values, asked))
             if reason is not None:  # otherwise it was not theirs, and has passed
                 self.failed |= self._find(keys, values, asked, reason)
             return self.evaluate(keys, values, facts)
@@ -277,7 +277,7 @@ class Facts:
         self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr], reason: str
     ) -> dict[Expr, str]:
         def failing(some: Sequence[Expr]) -> str | None:
-            return _failing(lambda: self._ask(keys, values, some))
+            return why_failing(lambda: self._ask(keys, values, some))
 
         return failing_alone(facts, reason, failing, self._tries_max) or failing_together(
             facts, reason, failing, self._tries_max
@@ -299,17 +299,6 @@ def _evaluating(batch: Batch) -> Evaluating:
 
     def evaluating(texts: Sequence[str]) -> str | None:
         columns = [f"IF(({batch.kind()}) = {OK}, {text}, NULL) AS c{i}" for i, text in enumerate(texts)]
-        return _failing(lambda: batch.frame.selectExpr(*columns).write.format("noop").mode("overwrite").save())
+        return why_failing(lambda: batch.frame.selectExpr(*columns).write.format("noop").mode("overwrite").save())
 
     return evaluating
-
-
-def _failing(job: Callable[[], object]) -> str | None:
-    """Why a job fails; None if it does not."""
-    try:
-        job()
-    except Exception as error:
-        if is_nobodys(error):
-            raise
-        return reason_of(error)
-    return None
