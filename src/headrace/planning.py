@@ -123,10 +123,11 @@ class Plans:
 
     def catch_up(self) -> None:
         """Plan what many queries that came at once share, so that whoever asks for EXPLAIN next need not wait."""
-        with self.lock:
+        with self.lock, collector_paused():
             self.refresh()
-            if self._boxes:
-                _ = self.joints
+            _ = self.joints
+            for windows in self._windows.values():
+                windows.made(united=True)
 
     @contextmanager
     def including(self, registered: Registered) -> Iterator[None]:
