@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def event_s(relation: str, joints: Joints, kept: Mapping[str, int], load: Load |
     seen = load.joints if load is not None else {}
     made = [estimate_of(joint, side, asked.level, kept, seen.get(look_name(joint, side)))
             for joint, asked in joints.items() for side in sides_of(joint, relation)]  # fmt: skip
-    return sum(own.seconds[own.ours] for own in made) if made else None
+    return fsum(own.seconds[own.ours] for own in made) if made else None
 
 
 def explain_joins(relation: str, joints: Joints, kept: Mapping[str, int], load: Load | None) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from math import fsum
 
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.fold_plan import steps_for
@@ -91,9 +92,9 @@ def memory_lines(shares: Sequence[Share]) -> list[str]:
 
 
 def cost_lines(shares: Sequence[Share], rings: Sequence[RingPlan], cuts: Cuts) -> list[str]:
-    """Cost with and without sharing, in units that do not depend on the machine."""
-    unshared = sum(s.window.range_us / s.window.slide_us for s in shares)
-    answers = sum(US_PER_S / s.window.slide_us for s in shares)
+    """Cost with and without sharing, in units that do not depend on the machine, nor on the order of the queries."""
+    unshared = fsum(s.window.range_us / s.window.slide_us for s in shares)
+    answers = fsum(US_PER_S / s.window.slide_us for s in shares)
     edges = US_PER_S / cuts.pane_us
     jobs = "a Spark job that reads" if len(shares) == 1 else f"{len(shares):,} Spark jobs that each read"
     return [
