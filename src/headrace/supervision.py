@@ -73,6 +73,7 @@ class Pipelines:
         self._failure: HeadraceError | None = None
         self._restarts = Restarts(config)
         self._committed = -1
+        self._not_started: HeadraceError | None = None  # why Spark could not be started, until it is looked at
         self._closed: dict[str, tuple[float, float]] = {}  # cannot be opened: when to try, the next pause
         self.by_name: dict[str, Pipeline] = {}
 
@@ -144,7 +145,7 @@ class Pipelines:
             raise HeadraceError("the engine is running already", hint="eng.stop() first", code="RUNNING")
         self._home.hold()
         self._stopping.clear()
-        self._failure = None
+        self._failure = self._not_started = None
         self._restarts.end_row()
         try:
             self._check_catalog()
@@ -229,6 +230,9 @@ class Pipelines:
 
     def _trouble(self) -> HeadraceError | None:
         """What is wrong now; an error of any kind, in this thread or another, is told as one of ours."""
+        if self._not_started is not None:  # looking after the streams would start Spark, and nobody would count that
+            error, self._not_started = self._not_started, None
+            return error
         if not self._spark.is_alive():
             return self._spark.gone()
         errors: list[HeadraceError] = []
@@ -303,7 +307,9 @@ class Pipelines:
             for relation in self._busy_relations():
                 self._begin(relation, drain=False)
         except HeadraceError as found:
-            if found.code not in PASSING:
+            if found.code in PASSING:
+                self._not_started = found
+            else:
                 self._failure = self._failure or found
         except Exception as found:  # noqa: BLE001 - as in `_trouble`
             self._failure = self._failure or self._spark.explain(found)

@@ -117,7 +117,7 @@ def _joint_lines(
         rivals += "" if joint.kind != SELECT or "join_first" in made.seconds else "; join first: once rows were joined"
         yield f"  estimated: {_time(ours)} an event by {_word(made.ours)}; {made.basis}"
         yield f"  rivals:    {rivals}"
-        if seen is not None and seen.methods:
+        if seen is not None and any(seen.methods.values()):
             yield f"  measured:  {_seen(seen)}"
 
 
