@@ -1,6 +1,6 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all chaos check bench figures java lock audit clean
+.PHONY: help install demo test test-all oracle chaos check bench figures java lock audit clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -9,6 +9,7 @@ DEV   := $(VENV)/.installed-dev
 NAME  ?= windows
 ARGS  ?=
 SECONDS ?= 3600
+QUERIES ?= 20000
 SEED  ?=
 DRAW  := $(if $(SEED),HEADRACE_SEED=$(SEED))
 
@@ -36,6 +37,10 @@ test: $(DEV) ## the tests (SEED=123 ARGS="tests/engine/test_oracle.py -k closed_
 test-all: $(DEV) ## the tests, the slow and nightly ones too
 	@scripts/java check
 	@$(DRAW) $(BIN)/python -m pytest -q $(ARGS)
+
+oracle: $(DEV) ## thousands of random queries, each compared with Spark's answer (QUERIES=20000 SEED=7)
+	@scripts/java check
+	@$(BIN)/python -m tests.engine.many --queries $(QUERIES) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 chaos: $(DEV) ## kills, full disks, damaged files and a wrong clock for an hour (SECONDS=600 SEED=7)
 	@scripts/java check

@@ -83,10 +83,10 @@ def draw_column(name: str, r: Random, count: int, nulls: float = 0.1) -> pa.Arra
     values = [None if r.random() < nulls else draw(r) for _ in range(count)]
     if name == "d":
         return doubles(values)
-    return floats(values) if name == "f" else pa.array(values, _stored(kind)).cast(kind)
+    return floats(values) if name == "f" else pa.array(values, stored(kind)).cast(kind)
 
 
-def _stored(kind: pa.DataType) -> pa.DataType:
+def stored(kind: pa.DataType) -> pa.DataType:
     """Times and dates are drawn as numbers: Python's own have fewer years."""
     if pa.types.is_timestamp(kind):
         return pa.int64()

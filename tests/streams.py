@@ -15,6 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from headrace.evaluation.python_rows import python_rows
+from tests.odd_values import YEAR_1_US, YEAR_10000_US
+
 EPOCH_US = 1_700_000_000_000_000
 FIRST_FILE_S = 1_600_000_000
 
@@ -54,7 +57,7 @@ class Stream:
         newest: int | None = None
         kept = []
         for rows in self.files:
-            times = rows.column("ts").cast(pa.int64()).to_pylist()
+            times = taken_us(rows)
             limit = None if newest is None else newest - self.late_us
             keep = [t is not None and (limit is None or t >= limit) for t in times]
             kept.append(rows.filter(pa.array(keep, pa.bool_())))
@@ -63,8 +66,14 @@ class Stream:
 
     def closed_us(self) -> int | None:
         """Windows that end at or before this must have been answered."""
-        times = [t for rows in self.files for t in rows.column("ts").cast(pa.int64()).to_pylist() if t is not None]
+        times = [t for rows in self.files for t in taken_us(rows) if t is not None]
         return max(times) - self.late_us if times else None
+
+
+def taken_us(rows: pa.Table) -> list[int | None]:
+    """Event times; those beyond `time_min` and `time_max` are none, as a row of such a time is a dead letter."""
+    times = rows.column("ts").cast(pa.int64()).to_pylist()
+    return [t if t is not None and YEAR_1_US <= t < YEAR_10000_US else None for t in times]
 
 
 @contextmanager
@@ -89,7 +98,7 @@ def spark_answer(spark: SparkSession, sql: str, name: str, rows: pa.Table, ddl: 
 
 def canonical(table: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """Rows in an order of their own, comparable with `same_rows`."""
-    rows = [tuple(row[c] for c in columns) for row in table.select(list(columns)).to_pylist()]
+    rows = [tuple(row[c] for c in columns) for row in python_rows(table.select(list(columns)))]
     return sorted(rows, key=lambda r: tuple(_sort_key(v) for v in r))
 
 

@@ -1,8 +1,9 @@
 """Random streams and window queries over them, drawn to be awkward.
 
 Values: both zeros, NaNs of several bit patterns, infinities, the ends of every whole type, wide decimals, text without
-characters or beyond the basic plane, times around 1970 and where clocks change.  Every set of queries has neighbours
-that group by the bare columns the others compute with: a neighbour must not change an answer.
+characters or beyond the basic plane, times around 1970, where clocks change, before year 1 and beyond 9999 (a row whose
+event time is such a one is a dead letter).  Every set of queries has neighbours that group by the bare columns the
+others compute with: a neighbour must not change an answer.
 
 What Spark itself refuses, or what depends on the order of the rows in Spark too, is left out: sums of columns that hold
 the ends of BIGINT (and the mean of both ends together, which Spark adds as doubles), ±1e15 side by side,
@@ -12,24 +13,24 @@ percentile_approx of NaN (Spark merges it differently with every partitioning).
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 
-from tests.odd_values import DOUBLE_NANS, FLOAT_NANS, doubles, floats
+from tests.odd_values import DATES, DOUBLE_NANS, FLOAT_NANS, TIMES, YEAR_1_US, YEAR_10000_US, doubles, floats, stored
 from tests.streams import EPOCH_US, Stream
 
 Draw = Callable[[Random], Any]
 STRANGE = [0.0, -0.0, 1.5, -1.0, -4.0, 5e-324, float("inf"), float("-inf")]
 TEXTS = ["a", "b", "c", "ü", "", "😀", "e\u0301", "é", "𐐀a", " a ", "ß", "-0.0", "a%_", "\u0000"]
-DAYS = [date(*d) for d in ((1969, 12, 31), (1970, 1, 1), (1582, 10, 4), (2024, 2, 29), (1, 1, 1), (9999, 12, 31))]
+DAYS = [*DATES, -141_428, 19_782]  # and 1582-10-04, 2024-02-29
 STARTS_US = [EPOCH_US] * 4 + [
     -20_000_000, -90_000_000, 0, -86_400_000_000 * 400,  # before, around and well before 1970
     1_711_846_780_000_000, 1_729_990_780_000_000,  # 2024-03-31 00:59:40 and 2024-10-27 00:59:40 UTC: clocks change
 ]  # fmt: skip
+BEYOND_US = [-(2**63), YEAR_1_US - 1, YEAR_10000_US, 6_250_000_000_000_000_000, 2**63 - 1]
 
 
 def _double(r: Random) -> float | int:
@@ -62,12 +63,12 @@ FIELDS: dict[str, tuple[str, pa.DataType, Draw]] = {
     "whole": ("INT", pa.int32(), _whole(31)),
     "huge": ("BIGINT", pa.int64(), _whole(63)),
     "flag": ("BOOLEAN", pa.bool_(), lambda r: r.random() < 0.5),
-    "day": ("DATE", pa.date32(), lambda r: r.choice(DAYS) if r.random() < 0.3 else date(2020, 1, r.randint(1, 5))),
+    "day": ("DATE", pa.date32(), lambda r: r.choice(DAYS) if r.random() < 0.3 else r.randint(18_262, 18_266)),
     "dec": ("DECIMAL(9,2)", pa.decimal128(9, 2), lambda r: Decimal(r.randint(-9900, 9900)) / 100),
     "wide": ("DECIMAL(38,6)", pa.decimal128(38, 6), lambda r: Decimal(
         f"{r.choice(['-', ''])}{r.choice(['9' * 32, '0', '1'])}.{r.choice(['9' * 6, '000001', '000000'])}")),
-    "at": ("TIMESTAMP", pa.timestamp("us", "UTC"), lambda r: datetime.fromtimestamp(0, UTC)
-           + timedelta(microseconds=r.choice(STARTS_US) + r.choice([0, -1, 1, r.randint(-(10**12), 10**12)]))),
+    "at": ("TIMESTAMP", pa.timestamp("us", "UTC"), lambda r: r.choice(TIMES) if r.random() < 0.3
+           else r.choice(STARTS_US) + r.choice([0, -1, 1, r.randint(-(10**12), 10**12)])),
 }  # fmt: skip
 DDL = ", ".join(f"{n} {t}" for n, (t, _, _) in FIELDS.items()) + ", ts TIMESTAMP"
 SCHEMA = pa.schema([*((n, t) for n, (_, t, _) in FIELDS.items()), ("ts", pa.timestamp("us", "UTC"))])
@@ -125,9 +126,9 @@ EDGES = ["-1e308D", "-4", "-1.5", "-1", "-0.5", "-0.0D", "0", "0.0D", "5e-324D",
          "1e300D", "-100", "7", "-7", "100"]  # fmt: skip
 
 
-def draw_set(r: Random) -> list[str]:
-    """Queries of one engine: some of all kinds, neighbours that group by bare columns, and perhaps a crowd."""
-    queries = [draw_query(r) for _ in range(r.randint(3, 7))]
+def draw_set(r: Random, count: int | None = None) -> list[str]:
+    """Queries of one engine: so many of all kinds, neighbours that group by bare columns, and perhaps a crowd."""
+    queries = [draw_query(r) for _ in range(count or r.randint(3, 7))]
     queries += [draw_query(r, [key]) for key in r.sample(BARE, r.randint(1, 3))]
     if r.random() < 0.15:
         queries += _crowd(r)
@@ -166,7 +167,7 @@ def _draw_window(r: Random) -> str:
 
 
 def draw_stream(r: Random) -> Stream:
-    """Files of rows: mostly in order, some late, some too late, some without a time."""
+    """Files of rows: mostly in order, some late, some too late, some without a time or with one beyond all limits."""
     files, clock_us = [], r.choice(STARTS_US)
     pace = r.choice([200_000, 1_000_000, 3_000_000])
     for _ in range(r.randint(1, 4)):
@@ -175,7 +176,7 @@ def draw_stream(r: Random) -> Stream:
             clock_us += r.choice([0, pace, r.randint(0, 3 * pace)])
             back_us = r.choice([0, 0, 0, r.randint(0, 4_000_000), r.randint(0, 40_000_000)])
             row = {n: None if r.random() < 0.12 else draw(r) for n, (_, _, draw) in FIELDS.items()}
-            row["ts"] = None if r.random() < 0.03 else clock_us - back_us
+            row["ts"] = r.choice([None, None, r.choice(BEYOND_US)]) if r.random() < 0.05 else clock_us - back_us
             rows.append(row)
         files.append(_table(rows))
         clock_us += r.choice([0, 0, 60_000_000])
@@ -190,4 +191,4 @@ def _table(rows: list[dict[str, Any]]) -> pa.Table:
 def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_float64(kind):
         return doubles(values)
-    return floats(values) if pa.types.is_float32(kind) else pa.array(values, kind)
+    return floats(values) if pa.types.is_float32(kind) else pa.array(values, stored(kind)).cast(kind)

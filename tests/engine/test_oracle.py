@@ -87,13 +87,15 @@ def spark_sql(eng: headrace.Engine, name: str, sql: str) -> str:
     return emit_query(query, eng.catalog.relation("s"), "s")
 
 
-def check_seed(spark: SparkSession, seed: int) -> None:
+def check_seed(spark: SparkSession, seed: int, count: int | None = None) -> int:
+    """How many queries were right."""
     r = Random(seed)
     stream = draw_stream(r)
-    sqls = draw_set(r)
+    sqls = draw_set(r, count)
     restart_after = r.randint(0, len(stream.files) - 1) if r.random() < 0.3 else None
     with patch.object(sending, "SHARE_MIN", r.choice([0.0, 0.6, 2.0])):  # rows sent as they are, sometimes, never
         check_set(spark, stream, sqls, restart_after)
+    return len(sqls)
 
 
 QUICK = settings(max_examples=3, deadline=None, phases=[Phase.generate])

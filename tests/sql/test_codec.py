@@ -75,3 +75,21 @@ def test_damaged_data_is_a_catalog_error(change: dict[str, object]) -> None:
         decode(data)
     with pytest.raises(CatalogError, match="cannot be read"):
         decode({})
+
+
+ODD: list[object] = [None, True, False, 0, -1, 1 << 70, 0.5, "", "x", "\ud800", [], [[]], [""], [0], {}, {"x": 1}]
+PARTS = [*encode(bound("SELECT qty FROM trades")), "joined"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_is_read_is_what_would_be_written(part: str) -> None:
+    """Whatever stands in a part: an error of ours, or a query that is written as it was read."""
+    for query in (bound("SELECT qty FROM trades"), bound("SELECT count(*) AS n FROM trades GROUP BY symbol")):
+        for odd in ODD:
+            data = encode(query) | {part: odd}
+            try:
+                found = decode(data)
+            except CatalogError:
+                continue
+            hash((found, found.relations))
+            assert encode(found) == {k: v for k, v in data.items() if k != "joined" or v is not None}, odd

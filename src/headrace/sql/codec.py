@@ -41,10 +41,11 @@ def encode(query: Query) -> dict[str, Any]:
 def decode(data: Mapping[str, Any]) -> Query:
     """The query that `encode` wrote."""
     try:
-        hints, grouped = tuple(data["hints"]), data["grouped"]
-        "".join((data["name"], data["sql"], data["source"], data.get("joined") or "", *hints)).encode()  # all are texts
-        if type(grouped) is not bool:
-            raise ValueError(f"grouped: {grouped!r}")
+        hints, grouped, joined = tuple(data["hints"]), data["grouped"], data.get("joined")
+        others = hints if joined is None else (joined, *hints)
+        "".join((data["name"], data["sql"], data["source"], *others)).encode()  # all are texts
+        if type(grouped) is not bool or any(type(data[part]) is not list for part in ("outputs", "keys", "hints")):
+            raise ValueError(f"grouped, outputs, keys or hints: {str(data)[:80]}")
         return Query(
             data["name"],
             data["sql"],
@@ -56,7 +57,7 @@ def decode(data: Mapping[str, Any]) -> Query:
             None if data["having"] is None else decode_expr(data["having"]),
             grouped,
             hints,
-            data.get("joined"),
+            joined,
         )
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise CatalogError(
