@@ -76,21 +76,27 @@ def taken_us(rows: pa.Table) -> list[int | None]:
     return [t if t is not None and YEAR_1_US <= t < YEAR_10000_US else None for t in times]
 
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+UNPRUNED = {"spark.sql.parquet.filterPushdown": "false"}
+
+
 @contextmanager
-def unpruned(spark: SparkSession) -> Iterator[None]:
-    """Spark skips rows of Parquet files by statistics that leave NaN out and tell -0.0 from 0.0: here it does not."""
-    name = "spark.sql.parquet.filterPushdown"
-    before = spark.conf.get(name)
-    spark.conf.set(name, "false")
+def as_oracle(spark: SparkSession) -> Iterator[None]:
+    """Spark as it is asked for right answers.  It skips rows of Parquet files by statistics that leave NaN out and tell
+    -0.0 from 0.0: here it does not.  And it compiles nothing, which takes longer than a few rows do."""
+    before = {name: str(spark.conf.get(name)) for name in (*UNPRUNED, *INTERPRETED)}
+    for name, value in {**UNPRUNED, **INTERPRETED}.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(name, before or "true")
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def spark_answer(spark: SparkSession, sql: str, name: str, rows: pa.Table, ddl: str) -> pa.Table:
     """Spark's own batch answer for the same SQL over the same rows."""
-    with tempfile.TemporaryDirectory() as folder, unpruned(spark):
+    with tempfile.TemporaryDirectory() as folder, as_oracle(spark):
         pq.write_table(rows, Path(folder) / "rows.parquet")
         spark.read.schema(ddl).parquet(folder).createOrReplaceTempView(name)
         return spark.sql(sql).toArrow()

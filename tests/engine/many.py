@@ -2,7 +2,7 @@
 
     python -m tests.engine.many --queries 20000 --seed 7
 
-Sets of windows, of sketches, of joins and filters take turns, each in an engine of its own.  A set that fails is told
+Sets of windows, sketches, filters and joins take turns, each in an engine of its own.  A set that fails is told
 with its kind and seed, and the run goes on; `--kind windows --set 123` repeats one.
 """
 
@@ -27,26 +27,28 @@ from tests.engine import random_windows, test_join_oracle, test_oracle
 from tests.engine.test_sketches import SKETCHED
 from tests.jvm import SMALL_JVM
 
-SET = 80  # queries of one engine
-
 
 def windows(spark: SparkSession, seed: int) -> int:
-    return test_oracle.check_seed(spark, seed, SET)
+    return test_oracle.check_seed(spark, seed, 40)
 
 
 def sketches(spark: SparkSession, seed: int) -> int:
     with patch.object(random_windows, "AGGREGATES", SKETCHED):
-        return test_oracle.check_seed(spark, seed, SET)
+        return test_oracle.check_seed(spark, seed, 40)
 
 
-def joins_and_filters(spark: SparkSession, seed: int) -> int:
-    return test_join_oracle.check_seed(spark, seed, SET)
+def filters(spark: SparkSession, seed: int) -> int:
+    return test_join_oracle.check_seed(spark, seed, 80, [test_join_oracle.draw_filter])
+
+
+def joins(spark: SparkSession, seed: int) -> int:
+    return test_join_oracle.check_seed(spark, seed, 120, [test_join_oracle.draw_join])
 
 
 KINDS: dict[str, Callable[[SparkSession, int], int]] = {
-    check.__name__: check for check in (windows, joins_and_filters, sketches)
+    kind.__name__: kind for kind in (windows, sketches, filters, joins)
 }
-TURNS = ("windows", "joins_and_filters", "sketches", "windows", "joins_and_filters")
+TURNS = ("windows", "joins", "sketches", "windows", "filters", "joins")
 
 
 def check(spark: SparkSession, kind: str, seed: int) -> int | None:

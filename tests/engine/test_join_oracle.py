@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,7 +26,7 @@ from headrace.families.joins.residue import CHANGE
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
 from tests.odd_values import DRAWS, doubles, draw_column, exact_rows, floats
-from tests.streams import EPOCH_US, write_file
+from tests.streams import EPOCH_US, INTERPRETED, write_file
 
 DDL = ", ".join(f"{name} {kind}" for name, (kind, _, _) in DRAWS.items()) + ", ts TIMESTAMP"
 CONSTANTS = {
@@ -115,7 +116,8 @@ class Both:
         self.folder, self.has_table = folder, has_table
         self.rows: dict[str, list[pa.Table]] = {"r": [], "s": []}
         self.spark = spark.newSession()
-        self.spark.conf.set("spark.sql.ansi.enabled", "true")
+        for setting, value in {"spark.sql.ansi.enabled": "true", **INTERPRETED}.items():
+            self.spark.conf.set(setting, value)
         self.eng = headrace.Engine(folder / "race", spark=spark)
         for name in "rs":
             (folder / name).mkdir()
@@ -186,14 +188,17 @@ def _is_placed(expr: Expr, is_subtracted: bool) -> str:
     return "TRUE"
 
 
-def check_seed(spark: SparkSession, seed: int, queries: int) -> int:
+def check_seed(
+    spark: SparkSession, seed: int, queries: int,
+    draws: Sequence[Callable[[Random], str]] = (draw_filter, draw_join),
+) -> int:
     """How many queries were right."""
     r = Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         both = Both(spark, Path(folder), r.random() < 0.4)
         texts: list[str] = []
         while len(texts) < queries:
-            sql = r.choice([draw_filter, draw_join])(r)
+            sql = r.choice(draws)(r)
             try:
                 texts.append(both.eng.add(sql))
             except headrace.HeadraceError as error:

@@ -23,7 +23,7 @@ import headrace
 from headrace.families.windows import sending
 from headrace.sql.emit import emit_query
 from tests.engine.random_windows import DDL, draw_set, draw_stream
-from tests.streams import Stream, canonical, same_rows, unpruned, write_file
+from tests.streams import Stream, as_oracle, canonical, same_rows, write_file
 
 
 def check_set(spark: SparkSession, stream: Stream, sqls: list[str], restart_after: int | None = None) -> None:
@@ -34,7 +34,7 @@ def check_set(spark: SparkSession, stream: Stream, sqls: list[str], restart_afte
         pq.write_table(stream.counted(), Path(folder) / "rows.parquet")
         spark.read.schema(DDL).parquet(str(Path(folder) / "rows.parquet")).createOrReplaceTempView("s")
         for name, sql in zip(names, sqls, strict=True):
-            with unpruned(spark):
+            with as_oracle(spark):
                 theirs = spark.sql(spark_sql(eng, name, sql)).toArrow()
             columns = [c for c in theirs.column_names if not c.startswith("window_")]
             done = [r for r in canonical(theirs, columns) if closed is not None and micros(r[-1]) <= closed]
