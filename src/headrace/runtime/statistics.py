@@ -112,7 +112,8 @@ def check_stats(data: Mapping[str, Any]) -> None:
     load = found.load
     measured = (found.seconds, load.priced, load.plain_s, load.standing, found.selectivity)
     is_finite = all(isfinite(value) for own in measured for value in own.values())
-    if min(numbers) < 0 or "total" not in found.seconds or not is_finite:
+    began_only = load.before_us is not None and found.watermark_us is None  # a watermark never goes away
+    if min(numbers) < 0 or "total" not in found.seconds or not is_finite or began_only:
         raise ValueError("a round cannot have measured this")
 
 
