@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 from headrace.errors import HeadraceError, HomeError
 
 T = TypeVar("T")
-_ODD = (
+ODD = (
     ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, NotImplementedError, EOFError,
 )
 FILE_NAME_MAX, PATH_MAX = 255, 4_000  # bytes
@@ -54,7 +54,7 @@ def reading(
     except OSError as error:
         reason = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror or error}"
         raise kind(f"{what} {reason}", value=str(path), hint=hint, code=code) from error
-    except _ODD as error:
+    except ODD as error:
         # numpy, pyarrow and json each raise their own kinds of these for bytes that are not what they should be
         raise kind(f"{what} is damaged", value=f"{path}: {type(error).__name__}: {error}", hint=hint,
                    code=code) from error

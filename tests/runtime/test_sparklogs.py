@@ -97,6 +97,30 @@ def test_damage_to_what_was_committed_stops(spark_logs: Checkpoint, file: str, c
     assert spark_logs.code() == "CHECKPOINT_MISMATCH"
 
 
+ODD_JSON = [
+    "null", "1", '"x"', "[]", "{}", '{"epoch":3}', '{"id":1}', '{"id":null}', "[1]", "Infinity", "[" * 5_000,
+    '{"logOffset":Infinity}', '{"logOffset":[]}', '{"path":"x","timestamp":NaN,"batchId":0}', '"path"',
+    '{"path":"x","timestamp":1e999,"batchId":0}', '{"path":"\\ud800","timestamp":1,"batchId":0}', '{"path":[]}',
+]
+
+
+@pytest.mark.parametrize("file", ["metadata", "offsets/1", "sources/0/0", "sources/0/1"])
+@pytest.mark.parametrize("text", ODD_JSON)
+@pytest.mark.parametrize("newest", ["is there", "is none"])
+def test_json_of_another_kind(spark_logs: Checkpoint, file: str, text: str, newest: str) -> None:
+    """Whatever JSON stands in a file of Spark's, it is told as ours, or taken away where nothing is committed."""
+    body = text if file == "metadata" else f"v1\n{{}}\n{text}" if file.startswith("offsets") else f"v1\n{text}"
+    (spark_logs.root / file).write_text(body)
+    if newest == "is none":
+        for path in (spark_logs.root / "commits").iterdir():
+            path.unlink()
+        spark_logs.logs.mend(None)
+        assert file != "metadata" or not (spark_logs.root / file).exists()
+        return
+    spark_logs.logs.mend(spark_logs.newest)
+    assert spark_logs.code() == "CHECKPOINT_MISMATCH"
+
+
 def test_a_changed_digit_stops(spark_logs: Checkpoint) -> None:
     for file in ("offsets/1", "sources/0/0", "sources/0/1", "metadata"):
         path = spark_logs.root / file

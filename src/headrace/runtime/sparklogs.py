@@ -19,8 +19,10 @@ from urllib.parse import unquote, urlparse
 
 from headrace.disk import Disk
 from headrace.errors import HomeError, SourceError
+from headrace.records import ODD
 from headrace.runtime.ledger import Manifest
 
+UNREADABLE = (OSError, *ODD)
 AHEAD = 1  # rounds that Spark may take for done and no manifest speaks of
 
 
@@ -66,7 +68,10 @@ class SparkLogs:
         return str(self._root.absolute())
 
     def checkpoint_id(self) -> str:
-        return str(self._json(self._root / "metadata")["id"])
+        found = self._noted_id()
+        if found is None:
+            raise _mismatch("Spark's file metadata cannot be read")
+        return found
 
     def input_of(self, round_id: int, before: Input | None) -> Input:
         """What Spark says the round reads, and where that leaves the chain."""
@@ -103,7 +108,7 @@ class SparkLogs:
         for round_id in self._ids("commits"):
             if round_id > done or not self._is_whole(f"commits/{round_id}"):
                 self._remove(f"commits/{round_id}")  # whether a round is done the manifest says; Spark asks again
-        if newest is None and not self._is_json("metadata"):
+        if newest is None and self._noted_id() is None:
             self._remove("metadata")
         end = -1 if newest is None else _log_offset(newest.offsets)
         intact = self._intact(end)
@@ -229,26 +234,23 @@ class SparkLogs:
             for line in lines:
                 if line not in ("", "-"):
                     json.loads(line)
-        except (OSError, ValueError):
+        except UNREADABLE:
             return False
         return version.startswith("v") and any(lines)
 
-    def _is_json(self, name: str) -> bool:
+    def _noted_id(self) -> str | None:
+        """The id in Spark's `metadata`, if that can be read and has one."""
         try:
-            return bool(json.loads((self._root / name).read_text()))
-        except (OSError, ValueError):
-            return False
+            match json.loads((self._root / "metadata").read_text()):
+                case {"id": str(found)}:
+                    return found
+        except UNREADABLE:
+            pass
+        return None
 
     def _remove(self, name: str) -> None:
         for path in (name, _crc(name)):
             self._disk.remove(f"{self._folder}/{path}")
-
-    def _json(self, path: Path) -> dict[str, object]:
-        try:
-            data: dict[str, object] = json.loads(path.read_text())
-        except (OSError, ValueError):
-            raise _mismatch(f"Spark's file {path.name} cannot be read") from None
-        return data
 
 
 def chain(before: str, files: tuple[Listed, ...]) -> str:
@@ -298,8 +300,10 @@ def _entries(path: Path) -> list[Listed]:
     try:
         lines = path.read_text().split("\n")[1:]
         rows = [json.loads(line) for line in lines if line]
-        return [Listed(str(r["path"]), int(r["timestamp"]), int(r["batchId"])) for r in rows if "path" in r]
-    except (OSError, ValueError, KeyError, TypeError):
+        found = [Listed(str(r["path"]), int(r["timestamp"]), int(r["batchId"])) for r in rows if "path" in r]
+        "".join([entry.path for entry in found]).encode()  # a half of a surrogate pair is no path
+        return found
+    except UNREADABLE:
         raise _mismatch(f"Spark's source log {path.name} cannot be read") from None
 
 
@@ -307,7 +311,7 @@ def _log_offset(offsets: str) -> int:
     """The file source's offset, or −1 for other sources."""
     try:
         return int(json.loads(offsets.partition("\n")[0])["logOffset"])
-    except (ValueError, KeyError, TypeError, IndexError):
+    except UNREADABLE:
         return -1
 
 
