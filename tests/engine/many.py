@@ -48,7 +48,7 @@ def joins(spark: SparkSession, seed: int) -> int:
 KINDS: dict[str, Callable[[SparkSession, int], int]] = {
     kind.__name__: kind for kind in (windows, sketches, filters, joins)
 }
-TURNS = ("windows", "joins", "sketches", "windows", "filters", "joins")
+TURNS = ("windows", "joins", "filters", "joins", "sketches", "joins")
 
 
 def check(spark: SparkSession, kind: str, seed: int) -> int | None:

@@ -121,7 +121,7 @@ def test_any_predicate_as_cells(spark: SparkSession, seed: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
-@settings(max_examples=100, deadline=None, phases=[Phase.generate])
+@settings(max_examples=30, deadline=None, phases=[Phase.generate])
 @given(seed=SEEDS)
 def test_any_predicate_as_cells_long(spark: SparkSession, seed: int) -> None:
     _check_seed(spark, seed)

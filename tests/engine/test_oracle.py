@@ -39,10 +39,9 @@ def check_set(spark: SparkSession, stream: Stream, sqls: list[str], restart_afte
             columns = [c for c in theirs.column_names if not c.startswith("window_")]
             done = [r for r in canonical(theirs, columns) if closed is not None and micros(r[-1]) <= closed]
             ours = canonical(eng.results(name), columns)
-            told = f"{sql}\nours:  {ours}\nspark: {done}\n{eng.explain(name)}"
-            assert same_rows(ours, done), told
             keys = [i for i, c in enumerate(columns) if c.startswith("k")]
-            assert _zeros(ours, keys) == _zeros(done, keys), told
+            is_same = same_rows(ours, done) and _zeros(ours, keys) == _zeros(done, keys)
+            assert is_same, f"{sql}\nours:  {ours}\nspark: {done}\n{eng.explain(name)}"
         quarantined = [q.reason for q in eng.queries() if q.state != "live"]
         assert not quarantined, quarantined
 
@@ -99,7 +98,7 @@ def check_seed(spark: SparkSession, seed: int, count: int | None = None) -> int:
 
 
 QUICK = settings(max_examples=3, deadline=None, phases=[Phase.generate])
-LONG = settings(max_examples=200, deadline=None, phases=[Phase.generate])
+LONG = settings(max_examples=60, deadline=None, phases=[Phase.generate])
 SEEDS = st.integers(0, 2**32)
 
 

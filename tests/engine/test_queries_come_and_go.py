@@ -202,7 +202,7 @@ def test_random_changes(spark: SparkSession, seed: int) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
-@settings(max_examples=100, deadline=None, phases=[Phase.generate])
+@settings(max_examples=40, deadline=None, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_random_changes_long(spark: SparkSession, seed: int) -> None:
     check_changes(spark, seed)

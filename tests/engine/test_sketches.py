@@ -228,7 +228,7 @@ SKETCHED = [
 
 @pytest.mark.nightly
 @pytest.mark.timeout(7200)
-@settings(max_examples=50, deadline=None, phases=[Phase.generate])
+@settings(max_examples=20, deadline=None, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_random_sketches_are_sparks(spark: SparkSession, seed: int) -> None:
     """Random streams and queries, as in the oracle's test, that all ask for sketches; once they come and go."""
