@@ -34,11 +34,12 @@ from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog, check_folder
 from headrace.runtime.sparkuse import SparkUse
 from headrace.runtime.statistics import RoundStats
+from headrace.runtime.waking import HomeSignal
 from headrace.sql.bind import bind
 from headrace.sql.duration import parse_duration_us
 from headrace.sql.query import Query
 from headrace.sql.schema import deleted_column, parse_schema
-from headrace.supervision import POLL_S, Pipelines
+from headrace.supervision import Pipelines
 from headrace.values import TIMESTAMP, Field, Relation
 
 if TYPE_CHECKING:
@@ -202,7 +203,9 @@ class Engine:
         def log() -> Log:
             return self._join_log(registered) if is_kept else self._answers(registered.query.source)
 
-        return watch_answers(registered, log, since, goes_on, POLL_S)
+        rounds = [self.home.root / self._ledger(name).folder / "rounds" for name in registered.query.relations]
+        waking = HomeSignal(self._pipelines.signal, lambda: self.is_running, rounds)
+        return watch_answers(registered, log, since, goes_on, waking)
 
     def notices(self, stream: str, after: int = -1) -> Iterator[Notice]:
         """Whom the rows of committed rounds of a stream or table affect, by joins and filters, round by round after

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,8 +14,10 @@ from headrace.errors import ServingError
 from headrace.evaluation.arrow import ARROW_TIME, arrow_type
 from headrace.evaluation.python_rows import python_rows
 from headrace.runtime.answers import column_names
+from headrace.runtime.waking import Wait
 from headrace.sql.query import Query
 
+LOOK_S = 0.2  # how long a watcher waits before it asks again whether the engine still runs
 _SEQ_BITS = 32  # a seq is round << 32 | position in the round: it only grows, and never changes
 
 
@@ -28,6 +30,14 @@ class Log(Protocol):
         """Whether answers of a later round are no longer kept."""
 
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None: ...
+
+
+class Waking(Protocol):
+    """Wakes whoever waits for a commit (`runtime/waking.py`)."""
+
+    def arm(self) -> Wait: ...
+
+    def close(self) -> None: ...
 
 
 class Answer(dict[str, object]):
@@ -62,7 +72,8 @@ def empty_answer(query: Query) -> pa.Table:
 
 
 def watch_answers(
-    registered: Registered, log: Callable[[], Log], since: int | None, goes_on: Callable[[], bool], poll_s: float
+    registered: Registered, log: Callable[[], Log], since: int | None, goes_on: Callable[[], bool],
+    waking: Waking,
 ) -> Iterator[Answer]:
     """Committed answers in order, each once, from just after `since`; waits for more while `goes_on`."""
     if since is not None and (type(since) is not int or since < 0):
@@ -76,23 +87,24 @@ def watch_answers(
     if since is not None and found.has_lost(done_round):
         raise ServingError("answers after this place have been removed", value=since,
                            hint=f"the oldest round kept is {min(rounds)}; watch without since", code="SINCE_GONE")
-    return _follow(registered, log, done_round, done_row, goes_on, poll_s)
+    return _follow(registered, log, done_round, done_row, goes_on, waking)
 
 
 def _follow(
     registered: Registered, log: Callable[[], Log], done_round: int, done_row: int,
-    goes_on: Callable[[], bool], poll_s: float,
+    goes_on: Callable[[], bool], waking: Waking,
 ) -> Iterator[Answer]:
     after = done_round - 1
-    while True:
-        last_look = not goes_on()
-        answers = log()
-        for round_id in answers.rounds(after):
-            skip = done_row + 1 if round_id == done_round else 0
-            table = answers.read(registered.id, registered.query, round_id)
-            for position, row in enumerate(python_rows(table.slice(skip)) if table is not None else (), skip):
-                yield Answer(row, (round_id << _SEQ_BITS) | position)
-            after = round_id
-        if last_look:
-            return
-        time.sleep(poll_s)
+    with closing(waking):
+        while True:
+            wait, last_look = waking.arm(), not goes_on()
+            answers = log()
+            for round_id in answers.rounds(after):
+                skip = done_row + 1 if round_id == done_round else 0
+                table = answers.read(registered.id, registered.query, round_id)
+                for position, row in enumerate(python_rows(table.slice(skip)) if table is not None else (), skip):
+                    yield Answer(row, (round_id << _SEQ_BITS) | position)
+                after = round_id
+            if last_look:
+                return
+            wait(LOOK_S)

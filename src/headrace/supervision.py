@@ -20,6 +20,7 @@ from headrace.errors import HeadraceError, HeadraceWarning
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.sparkuse import GONE, NO_START, WORKER_GONE, SparkUse
+from headrace.runtime.waking import CommitSignal
 from headrace.values import Relation
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Pipelines:
         self._not_started: HeadraceError | None = None  # why Spark could not be started, until it is looked at
         self._closed: dict[str, tuple[float, float]] = {}  # cannot be opened: when to try, the next pause
         self.by_name: dict[str, Pipeline] = {}
+        self.signal = CommitSignal()
 
     @property
     def is_running(self) -> bool:
@@ -136,6 +138,7 @@ class Pipelines:
                 self._failure = None if failed is None else self._told(failed)
         finally:
             self._thread = None  # only now: who watches has seen the last round
+            self.signal.give()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
@@ -198,7 +201,8 @@ class Pipelines:
         if pipeline is None:
             self._joints = self._joints or Joints(self._home.disk, self._config, self._catalog.relation,
                                                   self._ledger_of, self._rests)  # fmt: skip
-            pipeline = Pipeline(self._home, relation, self._catalog, families(self._joints), self._config, assign)
+            pipeline = Pipeline(self._home, relation, self._catalog, families(self._joints), self._config, assign,
+                                signal=self.signal)
             self.by_name[relation.name] = pipeline
         pipeline.open()
         pipeline.start(self._spark.session, self._frames.get(relation.name), drain)

@@ -24,6 +24,7 @@ from tests.runtime.scenario import SQL, relation_of
 
 RELATION = relation_of(Path("/src"))
 CONFIG = Config()
+OTHER = "SELECT v FROM s WHERE v > 2"
 
 
 def query(name: str, sql: str = SQL) -> Query:
@@ -63,13 +64,24 @@ def test_two_catalogs_on_one_home_see_each_other(catalog: Catalog, disk: Disk) -
     assert catalog.refresh() and list(catalog.queries) == ["b"]
     assert not catalog.refresh()
     with pytest.raises(CatalogError) as caught:  # looks first: the name was taken by the other
-        other.add([query("b")])
+        other.add([query("b", OTHER)])
     assert code_of(caught) == "NAME_TAKEN"
+
+
+def test_the_same_again_changes_nothing(catalog: Catalog) -> None:
+    """The same name and meaning; layout does not matter."""
+    catalog.add([query("a")])
+    before = catalog.queries["a"], catalog.version
+    catalog.add([query("a")])
+    catalog.add([query("a", SQL.replace(" ", "\n  "))])
+    assert (catalog.queries["a"], catalog.version) == before
+    catalog.add([query("a"), query("b"), query("b")])
+    assert list(catalog.queries) == ["a", "b"] and catalog.queries["a"] == before[0]
 
 
 def test_names_are_unique_and_many_are_added_all_or_none(catalog: Catalog) -> None:
     catalog.add([query("a")])
-    for batch in ([query("b"), query("a")], [query("b"), query("b")], [query("b"), query("not a name")]):
+    for batch in ([query("b"), query("a", OTHER)], [query("b"), query("b", OTHER)], [query("b"), query("not a name")]):
         with pytest.raises(CatalogError):
             catalog.add(batch)
         assert list(catalog.queries) == ["a"] and catalog.version == 2

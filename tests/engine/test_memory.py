@@ -59,8 +59,7 @@ def test_memory_is_flat_over_500_rounds(spark: SparkSession, tmp_path: Path) -> 
     seen: dict[int, tuple[float, float]] = {}
     for goal in (SETTLED, ROUNDS):
         while len(eng.statistics()) < goal and eng.is_running:
-            with eng._pipelines.by_name["s"].published:
-                eng._pipelines.by_name["s"].published.wait(1)
+            eng._pipelines.signal.arm()(1)
         seen[goal] = used_mb(spark)
     eng.stop()
     (python, jvm), (python_end, jvm_end) = seen[SETTLED], seen[ROUNDS]

@@ -33,6 +33,7 @@ from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.rounds import Pipeline
 from headrace.runtime.statistics import Census, Stopwatch
+from headrace.runtime.waking import CommitSignal
 from headrace.sql.bind import bind
 from headrace.sql.query import Query
 from headrace.values import BIGINT, BOOLEAN, TIMESTAMP, Field, Relation
@@ -293,7 +294,7 @@ def reader_of(disk: Disk) -> JoinReader:
 
 
 def watched(reader: JoinReader, registered: Registered, since: int | None = None) -> list[tuple[int, Row]]:
-    answers = watch_answers(registered, lambda: reader.log(registered), since, lambda: False, 0)
+    answers = watch_answers(registered, lambda: reader.log(registered), since, lambda: False, CommitSignal())
     return [(a.seq, dict(a)) for a in answers]
 
 

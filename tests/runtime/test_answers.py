@@ -19,6 +19,7 @@ from headrace.reading import watch_answers
 from headrace.runtime.answers import AnswerFile, AnswerLog, Block, Pieces, dress, pack, shared_path
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, mark_of
+from headrace.runtime.waking import CommitSignal
 from headrace.sql.bind import bind
 from headrace.sql.query import Query
 from tests.runtime.recording import QuickDisk
@@ -111,7 +112,7 @@ class Log:
     def watch(
         self, since: int | None = None, goes_on: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[int, object]]:
-        for answer in watch_answers(self.registered, lambda: self.answers, since, goes_on, 0.0):
+        for answer in watch_answers(self.registered, lambda: self.answers, since, goes_on, CommitSignal()):
             yield answer.seq, answer["total"]
 
 

@@ -126,22 +126,26 @@ class Catalog:
         self._change(record)
 
     def add(self, queries: Sequence[Query]) -> None:
-        """Register queries, all or none."""
+        """Register queries, all or none; one that is there already, of the same name and meaning, stays as it is."""
 
         def record() -> dict[str, Any] | None:
-            taken: set[str] = set()
+            new: dict[str, Query] = {}
             for query in queries:
                 self._check_name(query.name)
-                if query.name in taken or query.name in self._queries:
+                known = self._queries.get(query.name)
+                before = new.get(query.name) if known is None else known.query
+                if before is None:
+                    new[query.name] = query
+                elif replace(query, sql=before.sql) != before:
                     raise CatalogError(
-                        "a query of this name exists", value=query.name,
-                        hint=f"choose another name, or drop it first: eng.drop({query.name!r})", code="NAME_TAKEN",
+                        "a query of this name exists with another text", value=f"{query.name}: {query.sql}",
+                        choices=(before.sql,), code="NAME_TAKEN",
+                        hint=f"choose another name, or drop it first: eng.drop({query.name!r})",
                     )
-                taken.add(query.name)
-            if (count := len(self._queries) + len(taken)) > self._config.queries_max:
+            if (count := len(self._queries) + len(new)) > self._config.queries_max:
                 limit = f"queries_max = {self._config.queries_max}"
                 raise CatalogError("too many queries", value=count, choices=(limit,))
-            return {"do": "add", "queries": [codec.encode(q) for q in queries]} if queries else None
+            return {"do": "add", "queries": [codec.encode(q) for q in new.values()]} if new else None
 
         self._change(record)
 

@@ -37,6 +37,7 @@ from headrace.runtime.sources import FILES, check_whole, open_source, parse_sour
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
 from headrace.runtime.sparkuse import WORKER_GONE, Gateway, spark_gone
 from headrace.runtime.statistics import RoundStats, Stopwatch
+from headrace.runtime.waking import CommitSignal
 from headrace.values import Relation
 
 RECENT_ROUNDS = 1_000
@@ -57,6 +58,7 @@ class Pipeline:
         assign: Callable[[Registered], str],
         later: Later | None = None,
         clock: Callable[[], float] = wall_clock,
+        signal: CommitSignal | None = None,
     ) -> None:
         self._home = home
         self.relation = relation
@@ -87,7 +89,7 @@ class Pipeline:
         self._gateway: Gateway | None = None
         self.error: HeadraceError | None = None
         self.recent: deque[RoundStats] = deque(maxlen=RECENT_ROUNDS)
-        self.published = threading.Condition()
+        self._signal = signal or CommitSignal()
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -155,8 +157,7 @@ class Pipeline:
         self._later.close()
         self._rest()
         take_back()
-        with self.published:
-            self.published.notify_all()
+        self._signal.give()
 
     @property
     def is_running(self) -> bool:
@@ -396,5 +397,4 @@ class Pipeline:
         seconds["cycle"] = now_s - self._committed_s if self._committed_s is not None else seconds["total"]
         self._committed_s = now_s
         self.recent.append(replace(stats, seconds=seconds))
-        with self.published:
-            self.published.notify_all()
+        self._signal.give()

@@ -24,6 +24,7 @@ from headrace.families.joins.pairs import Run
 from headrace.families.joins.store import INDEX_BITS, Store
 from headrace.reading import Answer, watch_answers
 from headrace.runtime.ledger import Ledger, Manifest
+from headrace.runtime.waking import CommitSignal
 from headrace.values import Relation
 from tests.families.joins.asked import T0
 from tests.families.joins.played import Played, stream, table
@@ -173,7 +174,7 @@ def test_a_watcher_resumes_where_turns_in_between_were_of_others(play: Play) -> 
         played.replan(name)
 
     def watch(since: int | None = None) -> list[Answer]:
-        return list(watch_answers(asked, lambda: played.reader.log(asked), since, lambda: False, 0.0))
+        return list(watch_answers(asked, lambda: played.reader.log(asked), since, lambda: False, CommitSignal()))
 
     seen: dict[int, Answer] = {}
     for i in range(8):
@@ -196,7 +197,7 @@ def test_a_watcher_is_told_of_turns_that_are_gone(play: Play) -> None:
         played.replan(name)
 
     def watch(since: int | None = None) -> list[Answer]:
-        return list(watch_answers(asked, lambda: played.log(asked), since, lambda: False, 0.0))
+        return list(watch_answers(asked, lambda: played.log(asked), since, lambda: False, CommitSignal()))
 
     seen: dict[int, Answer] = {}
     for i in range(8):
