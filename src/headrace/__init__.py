@@ -1,5 +1,7 @@
 """Headrace runs thousands of standing queries on one Spark stream for the price of one."""
 
+from typing import TYPE_CHECKING
+
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.errors import (
@@ -13,10 +15,31 @@ from headrace.errors import (
     SourceError,
     SQLError,
 )
+from headrace.reading import Answer, QueryInfo, last_seq
+from headrace.runtime.statistics import RoundStats
+
+if TYPE_CHECKING:
+    from headrace.bills import QueryCost, StreamCost
+    from headrace.describing import QueryDescription
+    from headrace.families.joins.notices import Notice
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "CatalogError", "Config", "Engine", "HeadraceError", "HeadraceWarning", "HomeError", "PlanError", "RoundError",
-    "SQLError", "ServingError", "SourceError",
+    "Answer", "CatalogError", "Config", "Engine", "HeadraceError", "HeadraceWarning", "HomeError", "Notice",
+    "PlanError", "QueryCost", "QueryDescription", "QueryInfo", "RoundError", "RoundStats", "SQLError",
+    "ServingError", "SourceError", "StreamCost", "last_seq",
 ]
+_LATER = {
+    "Notice": "headrace.families.joins.notices", "QueryCost": "headrace.bills", "StreamCost": "headrace.bills",
+    "QueryDescription": "headrace.describing",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Types whose modules load compiled kernels come when they are asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LATER[name]), name)

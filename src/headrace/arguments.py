@@ -57,6 +57,13 @@ def check_names(queries: object) -> list[str]:
     return names
 
 
+def check_limit(limit: object) -> int:
+    """How many answers are wanted."""
+    if type(limit) is not int or limit < 1:
+        raise _refusal("limit", "a whole number above 0", limit, "limit=1000")
+    return limit
+
+
 def check_opening(home: object, config: object) -> None:
     if not isinstance(home, str | Path):
         raise _refusal("home", "the path of a folder", home, "headrace.Engine('race')")

@@ -15,26 +15,37 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from headrace.arguments import check_names, check_opening, check_optional, check_queries, check_round, check_texts
+from headrace.arguments import (
+    check_limit,
+    check_names,
+    check_opening,
+    check_optional,
+    check_queries,
+    check_round,
+    check_texts,
+)
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import CatalogError, HeadraceWarning
 from headrace.families.joins.plan import filter_share, share
 from headrace.families.plain.plan import Way, way_of
 from headrace.quoting import quote_name
-from headrace.reading import Answer, Log, QueryInfo, empty_answer, watch_answers
+from headrace.reading import Answer, Log, QueryInfo, empty_answer, page_of, watch_answers
+from headrace.records import decode
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog, check_folder
 from headrace.runtime.sparkuse import SparkUse
 from headrace.runtime.statistics import RoundStats
 from headrace.runtime.waking import HomeSignal
+from headrace.showing import Listing
 from headrace.sql.bind import bind
 from headrace.sql.duration import parse_duration_us
 from headrace.sql.query import Query
@@ -46,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from headrace.bills import StreamCost
+    from headrace.describing import QueryDescription
     from headrace.families.joins.expand import JoinLog, JoinReader
     from headrace.families.joins.filtering import FilterLog
     from headrace.families.joins.notices import Notice
@@ -53,6 +65,8 @@ if TYPE_CHECKING:
 
 PLANNED_AT_ONCE = 1_000
 """So many queries that come together are planned then, for milliseconds each of EXPLAIN later."""
+ROUNDS_TOLD = 100
+"""Committed rounds of a stream whose statistics are told to other processes."""
 
 
 class Engine:
@@ -178,9 +192,14 @@ class Engine:
 
     # -- ask ------------------------------------------------------------------------------------------
 
-    def results(self, query: str) -> pa.Table:
-        """All committed answers of a query, with the columns of its SELECT (+ window_start, window_end)."""
+    def results(self, query: str, after: int | None = None, limit: int | None = None) -> pa.Table:
+        """All committed answers of a query, with the columns of its SELECT (+ window_start, window_end).
+
+        With `after` (the seq of an answer) or `limit`, a page of its log: `headrace.last_seq(page)` is `after` of the
+        next one."""
         registered = self._registered(query)
+        if after is not None or limit is not None:
+            return page_of(registered, self._log(registered), after, None if limit is None else check_limit(limit))
         if self._is_kept(registered):
             return self._join_log(registered).read_all()
         log = self._answers(registered.query.source)
@@ -189,8 +208,9 @@ class Engine:
             tables = tables[-1:]
         return pa.concat_tables(tables).combine_chunks() if tables else empty_answer(registered.query)
 
-    def watch(self, query: str, since: int | None = None, follow: bool | None = None) -> Iterator[Answer]:
-        """Answers as they are committed, each a dict with a `.seq` to resume after (`since`).
+    def watch(self, query: str, since: int | None = None, follow: bool | None = None,
+              limit: int | None = None) -> Iterator[Answer]:  # fmt: skip
+        """Answers as they are committed, each a dict with a `.seq` to resume after (`since`); at most `limit` of them.
 
         `follow`: wait for more; by default as long as this engine is running."""
         registered = self._registered(query)
@@ -198,14 +218,10 @@ class Engine:
         def goes_on() -> bool:
             return self.is_running if follow is None else follow
 
-        is_kept = self._is_kept(registered)
-
-        def log() -> Log:
-            return self._join_log(registered) if is_kept else self._answers(registered.query.source)
-
         rounds = [self.home.root / self._ledger(name).folder / "rounds" for name in registered.query.relations]
         waking = HomeSignal(self._pipelines.signal, lambda: self.is_running, rounds)
-        return watch_answers(registered, log, since, goes_on, waking)
+        answers = watch_answers(registered, partial(self._log, registered), since, goes_on, waking)
+        return answers if limit is None else islice(answers, check_limit(limit))
 
     def notices(self, stream: str, after: int = -1) -> Iterator[Notice]:
         """Whom the rows of committed rounds of a stream or table affect, by joins and filters, round by round after
@@ -230,27 +246,45 @@ class Engine:
             return explain_one(self.catalog.query(query), self.catalog, rounds, self._plans)
         return explain_all(self.catalog, rounds, self._plans)
 
-    def queries(self) -> list[QueryInfo]:
+    def describe(self, query: str) -> QueryDescription:
+        """Everything about one query: its text, who runs it and why, its columns, its cost, its newest answer."""
+        from headrace.describing import describe
+
+        registered = self._registered(query)
+        costs = {q.name: q.seconds for stream in self.costs() for q in stream.queries if q.is_live}
+        return describe(registered, self.catalog, self._plans, self._log(registered), costs.get(registered.name))
+
+    def queries(self) -> Listing[QueryInfo]:
         """Every live query: where it runs, how, and how many answers it has given (None: they are made on reading)."""
         from headrace.explaining import infos
 
         self._refresh()
         counts = {name: log.counts() for name, (_, log) in self._all_logs().items()}
-        return infos(self.catalog, self._plans, counts)
+        return Listing(infos(self.catalog, self._plans, counts))
 
-    def costs(self) -> list[StreamCost]:
+    def costs(self) -> Listing[StreamCost]:
         """What a round of each stream takes, split among its queries; from committed rounds, without Spark."""
         from headrace.bills import stream_cost
 
         self._refresh()
         logs = self._all_logs()
         found = (stream_cost(r, self.catalog, *logs[name]) for name, r in self.catalog.relations.items())
-        return [cost for cost in found if cost is not None]
+        return Listing(cost for cost in found if cost is not None)
 
-    def statistics(self, stream: str | None = None) -> list[RoundStats]:
-        """Recent rounds of this engine, oldest first."""
+    def statistics(self, stream: str | None = None) -> Listing[RoundStats]:
+        """Recent rounds, oldest first: of this engine, or, where another process runs the home, those it committed."""
         at_work = list(self._pipelines.by_name.items())
-        return [s for name, p in at_work if stream in (None, name) for s in list(p.recent)]
+        if not at_work:
+            return Listing(self._committed_stats(stream))
+        return Listing(s for name, p in at_work if stream in (None, name) for s in list(p.recent))
+
+    def _committed_stats(self, stream: str | None) -> Iterator[RoundStats]:
+        from headrace.costing import recent_stats
+
+        self._refresh()
+        for name, (ledger, _) in self._all_logs().items():
+            if stream in (None, name):
+                yield from (decode(RoundStats, stats) for stats in recent_stats(ledger, ROUNDS_TOLD))
 
     @cached_property
     def _plans(self) -> Plans:
@@ -335,6 +369,9 @@ class Engine:
 
     def _ledger(self, stream: str) -> Ledger:
         return Ledger(self.home.disk, self.home.stream_folder(stream))
+
+    def _log(self, registered: Registered) -> Log:
+        return self._join_log(registered) if self._is_kept(registered) else self._answers(registered.query.source)
 
     def _is_kept(self, registered: Registered) -> bool:
         """Whether its answers are made when they are read, from rows that are kept."""

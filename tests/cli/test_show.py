@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headrace.cli.show import cell, count, duration, plain_json, several
+from headrace.cli.show import count, duration, plain_json, several
+from headrace.showing import cell
 
 
 @pytest.mark.parametrize(

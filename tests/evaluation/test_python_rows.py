@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cli.show import answers_table, cell, console, plain_json
+from headrace.cli.show import answers_table, console, plain_json
 from headrace.cli.watching import aligned_lines, json_lines
 from headrace.evaluation.python_rows import date_text, python_rows, time_text
 from headrace.reading import Answer
+from headrace.showing import cell
 
 LEAST, MOST = -(2**63), 2**63 - 1
 TIME, NTZ = pa.timestamp("us", "UTC"), pa.timestamp("us")

@@ -17,7 +17,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headrace.cli.show import cell, console, count, duration
+from headrace.cli.show import console, count, duration
+from headrace.showing import cell
 
 if TYPE_CHECKING:
     from headrace.cli.tally import Tally

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import IO, Any
 
 from rich.box import SIMPLE_HEAD
@@ -13,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.showing import cell
+
 PIPE_WIDTH = 200
-CELL_WIDTH_MAX = 60
 
 
 def console(*, stderr: bool = False, file: IO[str] | None = None) -> Console:
@@ -58,21 +58,6 @@ def answers_table(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None 
     names = list(columns if columns is not None else rows[0] if rows else [])
     numbers = [n for n in names if any(isinstance(r.get(n), int | float) for r in rows)]
     return table(names, ([r.get(n) for n in names] for r in rows), numbers=numbers)
-
-
-def cell(value: Any) -> str:
-    """One value, for people."""
-    if value is None:
-        return "null"
-    if isinstance(value, datetime):
-        text = value.replace(tzinfo=None).isoformat(" ")
-        return text.rstrip("0") if value.microsecond else text
-    if isinstance(value, float):
-        return f"{value:,.4f}".rstrip("0").rstrip(".") if math.isfinite(value) and abs(value) < 1e15 else repr(value)
-    if isinstance(value, dict):
-        return ", ".join(f"{k} {cell(v)}" for k, v in value.items())
-    text = str(value)
-    return text if len(text) <= CELL_WIDTH_MAX else text[: CELL_WIDTH_MAX - 1] + "…"
 
 
 def count(number: float) -> str:

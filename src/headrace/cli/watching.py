@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headrace.cli.opening import DEFAULT_HOME, HomeOption, opened
-from headrace.cli.show import cell, note, plain_json
+from headrace.cli.show import note, plain_json
+from headrace.showing import cell
 
 if TYPE_CHECKING:
     from headrace.reading import Answer

@@ -100,8 +100,8 @@ class RoundStats:
 
     @property
     def cycle_s(self) -> float:
-        """From the end of the round before to the end of this one."""
-        return self.seconds["cycle"]
+        """From the end of the round before to the end of this one; its total, where only the manifest tells of it."""
+        return self.seconds.get("cycle", self.seconds["total"])
 
 
 def check_stats(data: Mapping[str, Any]) -> None:

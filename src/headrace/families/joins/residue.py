@@ -46,7 +46,7 @@ def answers_of(query: Query, residue: Conditions, rows: Rows, sign: Ints | None,
     values = _values(query, [o.expr for o in query.outputs], rows, ask)
     arrays = dict(zip((o.name for o in query.outputs), values, strict=True))
     if sign is not None:
-        arrays[_change_name(query)] = pa.array(sign, pa.int8())
+        arrays[change_name(query)] = pa.array(sign, pa.int8())
     return pa.table(arrays)
 
 
@@ -54,7 +54,7 @@ def empty_answer(query: Query, has_table: bool = False) -> pa.Table:
     """The columns of an answer, without rows."""
     types = {o.name: arrow_type(o.expr.type) for o in query.outputs}
     if has_table:
-        types[_change_name(query)] = pa.int8()
+        types[change_name(query)] = pa.int8()
     return pa.table({name: pa.array([], kind) for name, kind in types.items()})
 
 
@@ -64,7 +64,7 @@ def columns_read(query: Query, side: int) -> list[str]:
     return sorted({n.name for e in exprs for n in _leaves(e) if n.side == side}) or [KIND]
 
 
-def _change_name(query: Query) -> str:
+def change_name(query: Query) -> str:
     """`change`, or with as many `_` before it as make it a name of its own; Spark does not tell cases apart."""
     taken = {o.name.lower() for o in query.outputs}
     return next(name for count in range(len(taken) + 1) if (name := "_" * count + CHANGE) not in taken)
