@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,8 @@ import headrace
 from headrace.errors import HeadraceError, HomeError
 from headrace.runtime.home import FORMAT
 from tests.engine.race import DDL, said
+
+NOBODY = 65534
 
 
 def made(tmp_path: Path) -> headrace.Engine:
@@ -99,15 +104,40 @@ def test_a_folder_of_something_else(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
-def test_a_read_only_folder(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
+@contextmanager
+def somebody() -> Iterator[None]:
+    """Nothing is read-only for root: as another user for a while."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)
     try:
-        with pytest.raises(HomeError) as found:
-            headrace.Engine(tmp_path / "race")
-        said(found.value, "DISK", "permission")
+        yield
     finally:
-        tmp_path.chmod(0o700)
+        if is_root:
+            os.seteuid(0)
+
+
+def test_a_read_only_folder() -> None:
+    with tempfile.TemporaryDirectory() as folder:  # not below pytest's own, which only its owner may look into
+        Path(folder).chmod(0o555)
+        with somebody(), pytest.raises(HomeError) as found:
+            headrace.Engine(Path(folder) / "race")
+        said(found.value, "DISK", "permission")
+        Path(folder).chmod(0o700)
+
+
+def test_a_home_of_somebody_else() -> None:
+    """A home is its owner's: another user is told so, and changes nothing."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a home that another user may not open")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        made(Path(folder))
+        before = sorted(p.stat().st_mtime_ns for p in Path(folder).rglob("*"))
+        with somebody(), pytest.raises(HomeError) as found:
+            headrace.Engine(Path(folder) / "race")
+        said(found.value, "ermission", "this user")
+        assert sorted(p.stat().st_mtime_ns for p in Path(folder).rglob("*")) == before
 
 
 def test_a_home_that_runs_already(tmp_path: Path) -> None:
