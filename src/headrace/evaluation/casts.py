@@ -31,7 +31,8 @@ def cast(vector: Vector, source: Type, to: Type, *, lenient: bool = False) -> Ve
         return vector
     if source.name == "void":
         return all_null(to, vector.values.size)
-    values, bad = _cast(vector.values, source, to)
+    with np.errstate(all="ignore"):  # infinities, and NaNs that signal: they are values as others
+        values, bad = _cast(vector.values, source, to)
     bad = bad & vector.valid
     if not bad.any():
         return Vector(values, vector.nulls)
@@ -46,8 +47,7 @@ def _cast(values: Values, source: Type, to: Type) -> tuple[Values, Mask]:
     if to.name == "boolean":
         return values != 0, fine
     if to.is_fractional:
-        with np.errstate(over="ignore"):
-            return values.astype(np.float32 if to.name == "float" else np.float64), fine
+        return values.astype(np.float32 if to.name == "float" else np.float64), fine
     if to.is_time:
         return _shift_time(values, source, to), fine
     limit = 1 << BITS[to.name]
