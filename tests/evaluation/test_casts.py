@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,10 +24,11 @@ ODD = {
 def test_nothing_is_said_of_odd_values(source: Type, to: Type) -> None:
     """A warning of numpy's would stand on the screen of whoever reads answers."""
     assert can_cast(source, to)
-    values = ODD[source]
+    values: Any = ODD[source]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = cast(Vector(values, None), source, to, lenient=True)
     if to.is_fractional:
-        assert np.isnan(found.values[np.isnan(values)]).all()
-        assert np.isposinf(found.values[np.isposinf(values)]).all()
+        cast_values: Any = found.values
+        assert np.isnan(cast_values[np.isnan(values)]).all()
+        assert np.isposinf(cast_values[np.isposinf(values)]).all()

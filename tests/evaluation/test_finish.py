@@ -316,7 +316,9 @@ def test_round_is_of_the_shortest_decimal(spark: SparkSession, seed: int) -> Non
     values = pa.array([*ties, *spread, 5e-324, 1.7976931348623157e308, -0.0, 0.005, 1.005, 2.675, 1e22, -0.4])
     spark.createDataFrame(pa.table({"v": values})).createOrReplaceTempView("finish_round")
     leaf = Key(0, DOUBLE)
-    for digits in (-3, -1, 0, 1, 2, 3, 4, 10, 17, 25):
+    for digits in (-3, -1):  # by Java 17, 4.35653023535365e16 rounds to …536000; by Java 19, to …537000
+        assert supports(call("round", leaf, Literal(digits, INT))) == "round to tens or more"
+    for digits in (0, 1, 2, 3, 4, 10, 17, 25):
         expr = call("round", leaf, Literal(digits, INT))
         got = compile_finish(expr).run({leaf: values}, len(values)).to_pylist()
         wanted = spark.sql(f"SELECT v, {emit(expr, keys=['v'])} AS r FROM finish_round").toArrow()

@@ -178,12 +178,12 @@ UNARY: dict[str, Callable[[Type, Vector], Vector]] = {
 
 
 def round_half_up(values: Values, digits: int) -> Values:
-    """Spark's round of a double: of its shortest decimal, ties away from zero, and no negative zero.
+    """Spark's round of a double: of its shortest decimal, ties away from zero, and no negative zero.  `digits` ≥ 0.
 
     x·10ⁿ in doubles is off by at most two roundings, so it decides all but what is that close to a tie; the
     decision is an integer below 2⁵⁰, and that divided by 10ⁿ is the double nearest to the decimal result.
     """
-    if not 0 <= digits <= POWERS_EXACT:
+    if digits > POWERS_EXACT:
         return np.array([_round_exactly(x, digits) for x in values.tolist()], np.float64)
     scale = 10.0**digits
     scaled = np.abs(values) * scale
