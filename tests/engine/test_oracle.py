@@ -34,7 +34,7 @@ def check_set(spark: SparkSession, stream: Stream, sqls: list[str], restart_afte
         pq.write_table(stream.counted(), Path(folder) / "rows.parquet")
         spark.read.schema(DDL).parquet(str(Path(folder) / "rows.parquet")).createOrReplaceTempView("s")
         for name, sql in zip(names, sqls, strict=True):
-            with as_oracle(spark):
+            with as_oracle(spark, is_compiled=False):
                 theirs = spark.sql(spark_sql(eng, name, sql)).toArrow()
             columns = [c for c in theirs.column_names if not c.startswith("window_")]
             done = [r for r in canonical(theirs, columns) if closed is not None and micros(r[-1]) <= closed]
