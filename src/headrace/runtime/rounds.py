@@ -306,8 +306,8 @@ class Pipeline:
         keep_rows = marks_bad or self._reads_rows_elsewhere()
         rows = frame.persist() if keep_rows else frame
         limits, time = TimeLimits.of(self._config, int(self._clock() * 1e6)), self.relation.time
-        marked = rows if time is None else limits.marked(rows, time)
-        batch = Batch(marked, self.relation, round.watermark_before_us, marks_bad, time is not None, is_small)
+        marked, has_beyond = limits.marked(rows, time, source.files)
+        batch = Batch(marked, self.relation, round.watermark_before_us, marks_bad, has_beyond, is_small)
         readings: list[Reading] = []
         faults: dict[int, str] = {}
         files: list[FileMark] = []
