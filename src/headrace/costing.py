@@ -15,11 +15,13 @@ from headrace.families.plain.plan import plain_price_s
 from headrace.families.windows.cost import Forecast, Round, forecast, priced
 from headrace.families.windows.plan import Seating, plan_cuts
 from headrace.families.windows.workload import Flow, RingWorks, Workload, quantities_of, workload_of
+from headrace.records import decode
 from headrace.runtime.ledger import Ledger
-from headrace.runtime.statistics import JointLoad, Load
+from headrace.runtime.statistics import JointLoad, Load, RoundStats
 from headrace.values import US_PER_S, Relation
 
 ROUNDS_LEARNT = 8
+ROUNDS_TOLD = 100
 ASSUMED = Flow(100_000, 0, 10 * US_PER_S)  # of a stream that nobody has read yet
 TRIGGER_S = 0.1  # what Spark takes to call for the next round, as long as none has been measured
 GIVEN = "dataframe:"  # rounds of a given DataFrame do not overlap
@@ -32,6 +34,11 @@ def recent_stats(ledger: Ledger, rounds: int = ROUNDS_LEARNT + 1) -> list[Stats]
     newest = ledger.newest
     earlier = ledger.rounds[-rounds:-1] if newest is not None else []
     return [ledger.stats(m) for m in (*map(ledger.read, earlier), *([] if newest is None else [newest]))]
+
+
+def committed_stats(ledger: Ledger) -> list[RoundStats]:
+    """The same of some more rounds, as a process is told that does not run the home."""
+    return [decode(RoundStats, stats) for stats in recent_stats(ledger, ROUNDS_TOLD)]
 
 
 def load_of(stats: Stats) -> Load:

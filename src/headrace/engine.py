@@ -38,7 +38,6 @@ from headrace.families.joins.plan import filter_share, share
 from headrace.families.plain.plan import Way, way_of
 from headrace.quoting import quote_name
 from headrace.reading import Answer, Log, QueryInfo, empty_answer, page_of, watch_answers
-from headrace.records import decode
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog, check_folder
@@ -65,8 +64,6 @@ if TYPE_CHECKING:
 
 PLANNED_AT_ONCE = 1_000
 """So many queries that come together are planned then, for milliseconds each of EXPLAIN later."""
-ROUNDS_TOLD = 100
-"""Committed rounds of a stream whose statistics are told to other processes."""
 
 
 class Engine:
@@ -199,7 +196,8 @@ class Engine:
         next one."""
         registered = self._registered(query)
         if after is not None or limit is not None:
-            return page_of(registered, self._log(registered), after, None if limit is None else check_limit(limit))
+            wanted = None if limit is None else check_limit(limit)
+            return page_of(registered, self._log(registered), after, wanted, self._empty(registered))
         if self._is_kept(registered):
             return self._join_log(registered).read_all()
         log = self._answers(registered.query.source)
@@ -274,17 +272,13 @@ class Engine:
     def statistics(self, stream: str | None = None) -> Listing[RoundStats]:
         """Recent rounds, oldest first: of this engine, or, where another process runs the home, those it committed."""
         at_work = list(self._pipelines.by_name.items())
-        if not at_work:
-            return Listing(self._committed_stats(stream))
-        return Listing(s for name, p in at_work if stream in (None, name) for s in list(p.recent))
-
-    def _committed_stats(self, stream: str | None) -> Iterator[RoundStats]:
-        from headrace.costing import recent_stats
+        if at_work:
+            return Listing(s for name, p in at_work if stream in (None, name) for s in list(p.recent))
+        from headrace.costing import committed_stats
 
         self._refresh()
-        for name, (ledger, _) in self._all_logs().items():
-            if stream in (None, name):
-                yield from (decode(RoundStats, stats) for stats in recent_stats(ledger, ROUNDS_TOLD))
+        ledgers = {name: ledger for name, (ledger, _) in self._all_logs().items()}
+        return Listing(s for name, own in ledgers.items() if stream in (None, name) for s in committed_stats(own))
 
     @cached_property
     def _plans(self) -> Plans:
@@ -372,6 +366,13 @@ class Engine:
 
     def _log(self, registered: Registered) -> Log:
         return self._join_log(registered) if self._is_kept(registered) else self._answers(registered.query.source)
+
+    def _empty(self, registered: Registered) -> pa.Table:
+        from headrace.families.joins.residue import empty_answer as empty_join
+
+        query = registered.query
+        has_table = any(self.catalog.relation(name).is_table for name in query.relations)
+        return empty_join(query, has_table) if self._is_kept(registered) else empty_answer(query)
 
     def _is_kept(self, registered: Registered) -> bool:
         """Whether its answers are made when they are read, from rows that are kept."""

@@ -85,8 +85,8 @@ def last_seq(page: pa.Table) -> int | None:
     return None if found is None else int(found)
 
 
-def page_of(registered: Registered, log: Log, after: int | None, limit: int | None) -> pa.Table:
-    """Answers after a place, at most so many; `last_seq` tells where the next page begins."""
+def page_of(registered: Registered, log: Log, after: int | None, limit: int | None, empty: pa.Table) -> pa.Table:
+    """Answers after a place, at most so many; `last_seq` tells where the next page begins.  `empty`: one without."""
     begin, left, last = _begin(log, after), limit, after
     parts: list[pa.Table] = []
     for round_id, row, found in _parts(registered, log, log.rounds(begin[0] - 1), begin):
@@ -95,7 +95,7 @@ def page_of(registered: Registered, log: Log, after: int | None, limit: int | No
         last, left = _seq(round_id, row + rows - 1), None if left is None else left - rows
         if left == 0:
             break
-    page = pa.concat_tables(parts).combine_chunks() if parts else empty_answer(registered.query)
+    page = pa.concat_tables(parts).combine_chunks() if parts else empty
     return page if last is None else page.replace_schema_metadata({**(page.schema.metadata or {}), SEQ: str(last)})
 
 

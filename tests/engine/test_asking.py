@@ -50,7 +50,7 @@ def test_pages_are_the_answers_in_order(race: Race, name: str, limit: int) -> No
         after = headrace.last_seq(page)
         assert after == whole[len(seen) - 1].seq
     assert seen == [dict(answer) for answer in whole]
-    assert headrace.last_seq(page) == after
+    assert headrace.last_seq(page) == after and page.schema.equals(race.eng.results(name).schema)
     rest = race.eng.results(name, after=whole[2].seq)
     assert rest.to_pylist() == [dict(answer) for answer in whole[3:]]
     assert rest.schema.equals(race.eng.results(name).schema)
