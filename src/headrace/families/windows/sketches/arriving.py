@@ -2,9 +2,9 @@
 
 Spark sorts and thins lists, and tells registers from hashes, with an object and an interpreted step for each value.  A
 round that is one task anyway sends values and hashes as they come, and compiled code does the rest here in a fraction
-of the time.  How much that is stays bounded: such a round has `one_task_bytes_max` bytes of input, a cell sends each
-hash once (past `HASHES_MAX` rows no more of them than there are coupons), and of a percentile's values at most
-`SENT_MAX` times what it keeps.
+of the time.  How much that is stays bounded: such a round has `one_task_bytes_max` bytes of input, a cell sends at most
+`HASHES_MAX` hashes (of more rows, no more than there are coupons), and of a percentile's values at most `SENT_MAX`
+times what it keeps.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from headrace.values import Type
 KINDS = ("hll", "points", "values", "distinct")
 OPS = ("approx_count_distinct", "percentile_approx", "percentile", "median", "mode")
 PRECISION_MAX = 14
-HASHES_MAX = 1 << 16  # of a cell; of more rows coupons are fewer
+HASHES_MAX = 1 << 12  # rows of a cell whose hashes are sent as they come
 SENT_MAX = 4  # so many times what is kept of a cell may be sent, to be thinned on arrival
 HLL_FORM = 2  # which registers a pane log holds: those of form 1, without a number, were of another hash
 WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
@@ -137,16 +137,17 @@ def coupon_sql(text: str, precision: int) -> str:
 
 
 def _coupons(arg: str, precision: int, limits: Limits) -> str:
-    """Each once.  A list is quicker to collect, a set is bounded however many rows there are.  Of a small round they
-    are hashes; those of a cell of very many rows are cut short, so that they are as few as coupons.
+    """A list is quicker to collect, a set is bounded however many rows there are.  Of a small round they are hashes, as
+    they come: to find equal ones takes Spark longer than to send them.  Those of a cell of very many rows are cut short
+    and sent once each, so that they are as few as coupons.
 
     The filter leaves out nothing more, but it is a second place that names the column: so Spark computes the column
     before, in compiled code and with one hash, not in the aggregate."""
-    rows = f"({arg}) FILTER (WHERE {arg} IS NOT NULL)"
     if not limits.is_small:
-        return f"collect_set{rows}"
-    short = f"transform(collect_list{rows}, h -> {_shortened('h', precision)})"
-    return f"array_distinct(IF(count({arg}) > {HASHES_MAX}, {short}, collect_list{rows}))"
+        return f"collect_set({arg}) FILTER (WHERE {arg} IS NOT NULL)"
+    hashes = f"collect_list({arg})"
+    few = f"array_distinct(transform({hashes}, h -> {_shortened('h', precision)}))"
+    return f"IF(count(1) > {HASHES_MAX}, {few}, {hashes})"
 
 
 def _shortened(hashed: str, precision: int) -> str:
