@@ -13,19 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.catalog.catalog import Catalog, Registered
-from headrace.costing import load_of
-from headrace.explaining import family_of
-from headrace.families.windows.attribution import Users, split
-from headrace.families.windows.cost import FINISH, measured_stages
-from headrace.families.windows.explain import seating_of
-from headrace.families.windows.plan import Seating, plan_cuts
-from headrace.families.windows.workload import Floats, Flow, Quantities, Workload, quantities_of
-from headrace.planning import JOINS, PLAIN, WINDOWS
+from headrace.costing import FINISH, measured_stages
+from headrace.families import registry
+from headrace.families.contract import Family, Floats, Planned
+from headrace.families.registry import run_of
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.ledger import Ledger, Manifest
+from headrace.runtime.statistics import Stats
 from headrace.values import Relation
 
-SHARED_ONLY, KEPT_ONLY = ("spark", "roll", "answer"), ("turn", "joins")
 ROUNDS_MAX = 10
 
 
@@ -58,21 +54,15 @@ def stream_cost(relation: Relation, catalog: Catalog, ledger: Ledger, answers: A
     manifests = _alike(ledger)
     if not manifests:
         return None
-    ran = _queries(catalog, relation, manifests[-1])
-    seating = seating_of([(r.id, r.query) for r in ran], relation)
+    by_family = _by_family(_queries(catalog, relation, manifests[-1]), catalog)
     counts = answers.counts([m.round_id for m in manifests])
-    stages = _summed([measured_stages(m.stats["seconds"]) for m in manifests])
-    shared = [r for r in ran if r.id in seating.shares]
-    others = [(r, family_of(r, catalog)) for r in ran if r.id not in seating.shares]
-    joins = [r for r, family in others if family == JOINS]
-    plain = [r for r, family in others if family == PLAIN]
-    seconds = _bills(seating, [r.id for r in joins], [r.id for r in plain], manifests, stages, counts)
+    seconds = _bills(by_family, relation, [m.stats for m in manifests], counts)
     live = {r.id for r in catalog.queries.values() if r.quarantine is None}
     rounds = len(manifests)
     found = [
-        QueryCost(r.name, family, seconds[r.id] / rounds, None if family == JOINS else counts.get(r.id, 0),
-                  r.id in live, r.query.sql)
-        for family, queries in ((WINDOWS, shared), (JOINS, joins), (PLAIN, plain)) for r in queries
+        QueryCost(own.registered.name, family.name, seconds[i] / rounds,
+                  counts.get(i, 0) if family.counts_answers else None, i in live, own.registered.query.sql)
+        for family, queries in by_family for i, own in queries.items()
     ]
     found.sort(key=lambda q: (-q.seconds, q.name))
     measured_s = sum(m.stats["seconds"]["total"] for m in manifests) / rounds
@@ -104,63 +94,44 @@ def _queries(catalog: Catalog, relation: Relation, newest: Manifest) -> list[Reg
     return [r for r in past if relation.name in r.query.relations and r.quarantine is None]
 
 
+_ByFamily = list[tuple[Family, dict[int, Planned]]]
+
+
+def _by_family(ran: Sequence[Registered], catalog: Catalog) -> _ByFamily:
+    """The queries of each family that has some, in the order of the registry."""
+    found: dict[str, dict[int, Planned]] = {family.name: {} for family in registry.FAMILIES}
+    for registered in ran:
+        run = run_of(registered.query, catalog.relation)
+        found[run.family.name][registered.id] = Planned(registered, run.claim, run.reason)
+    return [(family, found[family.name]) for family in registry.FAMILIES if found[family.name]]
+
+
 def _bills(
-    seating: Seating, joins: Sequence[int], plain: Sequence[int], manifests: Sequence[Manifest],
-    stages: Mapping[str, float], counts: Mapping[int, int],
+    by_family: _ByFamily, relation: Relation, rounds: Sequence[Stats], counts: Mapping[int, int]
 ) -> dict[int, float]:
     """Seconds by query id: stages by who makes them necessary."""
-    shared = len(seating.shares)
-    size = shared + len(joins) + len(plain)
-    even = np.full(size, 1.0 / max(size, 1))
-    parts = _shared_parts(seating, manifests, counts)
-    bills: dict[str, Floats] = {}
-    for stage, seconds in stages.items():
-        part = even
-        if stage == "plain" and plain:
-            part = np.append(np.zeros(shared + len(joins)), _plain_parts(plain, manifests, seconds))
-        elif stage in KEPT_ONLY and joins:  # a round looks for all of them at once
-            part = np.concatenate((np.zeros(shared), np.full(len(joins), 1 / len(joins)), np.zeros(len(plain))))
-        elif stage in parts and stage in SHARED_ONLY:
-            part = np.append(parts[stage], np.zeros(size - shared))
-        elif stage in parts:
-            part = np.append(parts[stage] * (shared / size), even[shared:])
-        bills[stage] = seconds * part
-    finish: Floats = sum((bills[s] for s in FINISH if s in bills), np.zeros(size))
+    stages = _summed([measured_stages(stats["seconds"]) for stats in rounds])
+    shares = [family.shares(queries, relation, rounds, counts) for family, queries in by_family]
+    bills = {stage: seconds * _parts(stage, by_family, shares) for stage, seconds in stages.items()}
+    none = np.zeros(sum(len(queries) for _, queries in by_family))
+    finish: Floats = sum((bills[s] for s in FINISH if s in bills), none)
     if "wait" in bills and finish.sum() > 0:  # a round waits for the end of the one before
         bills["wait"] = stages["wait"] * finish / finish.sum()
-    total: Floats = sum(bills.values(), np.zeros(size))
-    return dict(zip([*seating.shares, *joins, *plain], total.tolist(), strict=True))
+    total: Floats = sum(bills.values(), none)
+    return dict(zip([i for _, queries in by_family for i in queries], total.tolist(), strict=True))
 
 
-def _shared_parts(seating: Seating, manifests: Sequence[Manifest], counts: Mapping[int, int]) -> dict[str, Floats]:
-    if not seating.shares:
-        return {}
-    users = Users(seating, plan_cuts(seating.rings.values(), manifests[-1].stats.get("groupings", 1) <= 1))
-    return split(users, _quantities(users.work, manifests), counts)
-
-
-def _quantities(work: Workload, manifests: Sequence[Manifest]) -> Quantities:
-    """What the rounds did, all together."""
-    total: Quantities = {}
-    for manifest in manifests:
-        stats, load = manifest.stats, load_of(manifest.stats)
-        after = stats["watermark_us"] or 0
-        before = after if load.before_us is None else load.before_us
-        flow = Flow(stats["rows"], before, after, load.cells, load.pane_us, load.predicates, load.keys, load.groups)
-        for name, quantity in quantities_of(work, flow).items():
-            total[name] = total[name] + quantity if name in total else quantity
-    return total
-
-
-def _plain_parts(ids: Sequence[int], manifests: Sequence[Manifest], stage_s: float) -> Floats:
-    """Each plain query by its own time; what they share, the rows kept for them, equally."""
-    own = np.zeros(len(ids))
-    for manifest in manifests:
-        seconds = load_of(manifest.stats).plain_s
-        own += [seconds.get(str(i), 0.0) for i in ids]
-    rest = max(stage_s - own.sum(), 0.0) / len(ids)
-    total = own + rest
-    return total / total.sum() if total.sum() > 0 else np.full(len(ids), 1.0 / len(ids))
+def _parts(stage: str, by_family: _ByFamily, shares: Sequence[Mapping[str, Floats]]) -> Floats:
+    """Which part of a stage is whose, in the order of the families: all of it is of those it is there for; a stage that
+    is there for everybody is shared by heads among the families, and by `shares` within each."""
+    owns = [stage in family.stages for family, _ in by_family]
+    pays = owns if any(owns) else [True] * len(owns)
+    heads = sum(len(queries) for (_, queries), does in zip(by_family, pays, strict=True) if does)
+    found = []
+    for (_, queries), own, does in zip(by_family, shares, pays, strict=True):
+        even = np.full(len(queries), 1.0 / len(queries))
+        found.append(own.get(stage, even) * (len(queries) / heads if does else 0.0))
+    return np.concatenate(found) if found else np.zeros(0)
 
 
 def _summed(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:

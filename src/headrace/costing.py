@@ -1,5 +1,10 @@
 """What the next round will cost: the plan as it is now, priced by what committed rounds tell of the stream.
 
+Each family prices its stages by default rates.  Machines differ, so each home scales them: every committed round notes
+what the rates alone said of it (`priced`), and a stage's *factor* is the median of measured over priced, over the
+rounds before.  A forecast is rates × factors for the plan and the stream as they are now: it moves at once when
+queries come or go.
+
 Only manifests are read, so any process may ask while another runs the home.  The factors come from the rounds *before*
 the newest: what EXPLAIN shows beside the newest round's measurement has not seen it.
 """
@@ -7,26 +12,18 @@ the newest: what EXPLAIN shows beside the newest round's measurement has not see
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
 
-from headrace.families.joins.cost import price_s
-from headrace.families.plain.plan import plain_price_s
-from headrace.families.windows.cost import Forecast, Round, forecast, priced
-from headrace.families.windows.plan import Seating, plan_cuts
-from headrace.families.windows.workload import Flow, RingWorks, Workload, quantities_of, workload_of
 from headrace.records import decode
 from headrace.runtime.ledger import Ledger
-from headrace.runtime.statistics import JointLoad, Load, RoundStats
-from headrace.values import US_PER_S, Relation
+from headrace.runtime.statistics import RoundStats, Stats, load_of
 
 ROUNDS_LEARNT = 8
 ROUNDS_TOLD = 100
-ASSUMED = Flow(100_000, 0, 10 * US_PER_S)  # of a stream that nobody has read yet
 TRIGGER_S = 0.1  # what Spark takes to call for the next round, as long as none has been measured
-GIVEN = "dataframe:"  # rounds of a given DataFrame do not overlap
-
-Stats = Mapping[str, Any]
+READ, FINISH = ("plan", "spark"), ("roll", "answer", "write", "commit")
+FACTOR_MAX = 20.0
 
 
 def recent_stats(ledger: Ledger, rounds: int = ROUNDS_LEARNT + 1) -> list[Stats]:
@@ -41,51 +38,49 @@ def committed_stats(ledger: Ledger) -> list[RoundStats]:
     return [decode(RoundStats, stats) for stats in recent_stats(ledger, ROUNDS_TOLD)]
 
 
-def load_of(stats: Stats) -> Load:
-    """Rounds of earlier versions say less."""
-    kept = stats.get("load")
-    if not kept:
-        return Load()
-    known = {name: value for name, value in kept.items() if name in Load.__slots__}
-    joints = {name: JointLoad(**own) for name, own in known.get("joints", {}).items()}
-    return Load(**{**known, "keys": tuple(known.get("keys", ())), "joints": joints})
+def measured_stages(seconds: Mapping[str, float]) -> dict[str, float]:
+    """A committed round by stage.  What no stopwatch saw, the commit most of all, is `commit`; `trigger` is no part."""
+    seen = {k: v for k, v in seconds.items() if k not in ("trigger", "total", "cycle", "commit")}
+    return {**seen, "commit": max(seconds["total"] - sum(seen.values()), 0.0)}
 
 
-def workload(seating: Seating, united: bool) -> Workload:
-    rings = seating.rings.values()
-    return workload_of(RingWorks().of(rings), plan_cuts(rings, united))
+def factors_of(rounds: Sequence[Stats]) -> dict[str, float]:
+    """How much slower than the rates this home is, by stage; rounds that were not priced tell nothing."""
+    ratios: dict[str, list[float]] = {}
+    for stats in rounds:
+        measured = measured_stages(stats["seconds"])
+        for stage, seconds in load_of(stats).priced.items():
+            if seconds > 0.0:
+                ratios.setdefault(stage, []).append(measured.get(stage, 0.0) / seconds)
+    return {stage: min(max(median(found), 1 / FACTOR_MAX), FACTOR_MAX) for stage, found in ratios.items()}
 
 
-def flow_of(history: Sequence[Stats]) -> Flow | None:
-    """The next round, if it is like those before; None when none has told enough."""
-    told = [(s, load_of(s)) for s in history if s.get("load") and s["rows"]]
-    if not told:
-        return None
-    newest = told[-1][1]
-    cut = (newest.pane_us, newest.predicates, newest.keys)
-    alike = [(s, o) for s, o in told if (o.pane_us, o.predicates, o.keys) == cut]
-    rows, cells = median(s["rows"] for s, _ in alike), median(o.cells for _, o in alike)
-    steps = [s["watermark_us"] - o.before_us for s, o in told if o.before_us is not None]
-    before = told[-1][0]["watermark_us"] or 0
-    after = before + (round(median(steps)) if steps else ASSUMED.advance_us)
-    return Flow(rows, before, after, cells, *cut, newest.groups)
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The next round: seconds by stage, of a round of so many rows."""
+
+    rows: float
+    seconds: Mapping[str, float]
+    learnt_from: int
+
+    @property
+    def total_s(self) -> float:
+        return sum(self.seconds.values())
 
 
-def forecast_of(
-    work: Workload, plain: int, event_s: float | None, relation: Relation, history: Sequence[Stats]
-) -> Forecast:
-    """The next round of a stream with this plan, so many plain queries, and joins that take so many seconds an
-    event; `history` as from `recent_stats`."""
-    flow = flow_of(history) or ASSUMED
-    quantities = quantities_of(work, flow)
-    prices = priced(quantities) | ({"plain": plain_price_s(plain)} if plain else {})
-    if event_s is not None:
-        prices["joins"] = price_s(flow.rows, event_s)
-    learnt = [Round(s["seconds"], load_of(s).priced) for s in history[:-1]]
-    triggers = [s["seconds"]["trigger"] for s in history if "trigger" in s["seconds"]]
-    overlaps = not plain and event_s is None and not relation.source.startswith(GIVEN)
-    trigger_s = (median(triggers) if triggers else TRIGGER_S) if overlaps else None
-    return forecast(flow.rows, float(quantities["write_row"].sum()), prices, learnt, trigger_s)
+def forecast(rows: float, prices: Mapping[str, float], history: Sequence[Stats], overlaps: bool) -> Forecast:
+    """Prices × factors; `history` as from `recent_stats`.
+
+    Where rounds overlap, the next also waits for the round before, if Spark calls for it so soon."""
+    learnt = history[:-1]
+    factors = factors_of(learnt)
+    ordered = sorted(prices, key=lambda stage: stage in FINISH)  # as they follow each other
+    seconds = {stage: prices[stage] * factors.get(stage, 1.0) for stage in ordered}
+    if overlaps:
+        triggers = [s["seconds"]["trigger"] for s in history if "trigger" in s["seconds"]]
+        ahead_s = (median(triggers) if triggers else TRIGGER_S) + sum(seconds.get(s, 0.0) for s in READ)
+        seconds["wait"] = max(sum(seconds.get(s, 0.0) for s in FINISH) - ahead_s, 0.0)
+    return Forecast(rows, seconds, sum(bool(load_of(s).priced) for s in learnt))
 
 
 def estimate_line(made: Forecast, rounds: int) -> str:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from headrace.catalog.catalog import Catalog, Registered
-from headrace.families.joins.residue import change_name
-from headrace.families.plain.plan import Way, way_of
-from headrace.planning import JOINS, PLAIN, Plans
-from headrace.reading import Log, newest_seq
-from headrace.runtime.answers import column_names
+from headrace.catalog.catalog import Registered
+from headrace.families.contract import Reader
+from headrace.planning import Plans
+from headrace.reading import newest_seq
 from headrace.showing import cell, html_table
-from headrace.values import TIMESTAMP
 
 FINAL, CHANGING = "final", "changing"
 
@@ -40,32 +37,15 @@ class QueryDescription:
         return html_table([{"": f.name, "query": _shown(getattr(self, f.name))} for f in fields(self)])
 
 
-def describe(registered: Registered, catalog: Catalog, plans: Plans, log: Log,
-             seconds: float | None) -> QueryDescription:  # fmt: skip
+def describe(registered: Registered, plans: Plans, reader: Reader, seconds: float | None) -> QueryDescription:
     query = registered.query
     with plans.lock:
         run = plans.run_of(registered)
     return QueryDescription(
-        query.name, query.sql, query.relations, run.family, "quarantined" if registered.quarantine else "live",
-        registered.quarantine or run.reason, _columns(registered, catalog, run.family),
-        CHANGING if _is_changing(registered, catalog, run.family) else FINAL, seconds, newest_seq(registered, log),
+        query.name, query.sql, query.relations, run.family.name, "quarantined" if registered.quarantine else "live",
+        registered.quarantine or run.reason, tuple(reader.columns(registered)),
+        CHANGING if reader.is_changing(registered) else FINAL, seconds, newest_seq(registered, reader.log(registered)),
     )
-
-
-def _is_changing(registered: Registered, catalog: Catalog, family: str) -> bool:
-    query = registered.query
-    if family == JOINS:
-        return any(catalog.relation(name).is_table for name in query.relations)
-    return family == PLAIN and way_of(query, catalog.relation(query.source)) is Way.CURRENT
-
-
-def _columns(registered: Registered, catalog: Catalog, family: str) -> tuple[tuple[str, str], ...]:
-    query = registered.query
-    types = {o.name: str(o.expr.type) for o in query.outputs}
-    found = [(name, types.get(name, str(TIMESTAMP))) for name in column_names(query)]
-    if family == JOINS and _is_changing(registered, catalog, family):
-        found.append((change_name(query), "tinyint"))
-    return tuple(found)
 
 
 def _shown(value: object) -> str:

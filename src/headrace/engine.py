@@ -34,10 +34,10 @@ from headrace.arguments import (
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import CatalogError, HeadraceWarning
-from headrace.families.joins.plan import filter_share, share
-from headrace.families.plain.plan import Way, way_of
+from headrace.families.contract import Archive, Reader
+from headrace.families.registry import family_of, run_of
 from headrace.quoting import quote_name
-from headrace.reading import Answer, Log, QueryInfo, empty_answer, page_of, watch_answers
+from headrace.reading import Answer, QueryInfo, page_of, watch_answers
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog, check_folder
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
 
     from headrace.bills import StreamCost
     from headrace.describing import QueryDescription
-    from headrace.families.joins.expand import JoinLog, JoinReader
-    from headrace.families.joins.filtering import FilterLog
     from headrace.families.joins.notices import Notice
     from headrace.planning import Plans
 
@@ -78,7 +76,7 @@ class Engine:
         self._frames: dict[str, DataFrame] = {}
         self._pipelines = Pipelines(self.home, self.catalog, self.config, self._spark, self._frames, self._ledger)
         self._logs: dict[str, tuple[Ledger, AnswerLog]] = {}
-        self._reader: JoinReader | None = None
+        self._readers: dict[str, Reader] = {}
         self._is_checked = False
 
     # -- declare ----------------------------------------------------------------------------------
@@ -195,16 +193,11 @@ class Engine:
         With `after` (the seq of an answer) or `limit`, a page of its log: `headrace.last_seq(page)` is `after` of the
         next one."""
         registered = self._registered(query)
+        reader = self._reader_of(registered)
         if after is not None or limit is not None:
             wanted = None if limit is None else check_limit(limit)
-            return page_of(registered, self._log(registered), after, wanted, self._empty(registered))
-        if self._is_kept(registered):
-            return self._join_log(registered).read_all()
-        log = self._answers(registered.query.source)
-        tables = [table for _, table in log.read_all(registered.id, registered.query)]
-        if self._replaces(registered):
-            tables = tables[-1:]
-        return pa.concat_tables(tables).combine_chunks() if tables else empty_answer(registered.query)
+            return page_of(registered, reader.log(registered), after, wanted, reader.empty(registered))
+        return reader.results(registered)
 
     def watch(self, query: str, since: int | None = None, follow: bool | None = None,
               limit: int | None = None) -> Iterator[Answer]:  # fmt: skip
@@ -218,7 +211,8 @@ class Engine:
 
         rounds = [self.home.root / self._ledger(name).folder / "rounds" for name in registered.query.relations]
         waking = HomeSignal(self._pipelines.signal, lambda: self.is_running, rounds)
-        answers = watch_answers(registered, partial(self._log, registered), since, goes_on, waking)
+        log = partial(self._reader_of(registered).log, registered)
+        answers = watch_answers(registered, log, since, goes_on, waking)
         return answers if limit is None else islice(answers, check_limit(limit))
 
     def notices(self, stream: str, after: int = -1) -> Iterator[Notice]:
@@ -250,7 +244,7 @@ class Engine:
 
         registered = self._registered(query)
         costs = {q.name: q.seconds for stream in self.costs() for q in stream.queries if q.is_live}
-        return describe(registered, self.catalog, self._plans, self._log(registered), costs.get(registered.name))
+        return describe(registered, self._plans, self._reader_of(registered), costs.get(registered.name))
 
     def queries(self) -> Listing[QueryInfo]:
         """Every live query: where it runs, how, and how many answers it has given (None: they are made on reading)."""
@@ -290,25 +284,13 @@ class Engine:
     # -- inside -----------------------------------------------------------------------------------------
 
     def _bind(self, sql: str, name: str) -> Query:
-        """The query the text means, if its window is one that can be kept."""
+        """The query the text means, if a family can run it."""
         query = bind(sql, self.catalog.relations, name=name, config=self.config)
-        if query.joined is not None:
-            self._check_join(query)
-        elif not query.grouped:
-            filter_share(query, self.catalog.relation(query.source))
-        if query.window is not None:
-            from headrace.families.windows.sketches.weighing import check_window
-
-            check_window(query, self.config)
+        run = run_of(query, self.catalog.relation)
+        warning = run.family.check(query, run.claim, self.config)
+        if warning:
+            warnings.warn(warning, HeadraceWarning, stacklevel=3)
         return query
-
-    def _check_join(self, query: Query) -> None:
-        """A join that can run; one that has to look at every pair of rows is warned of."""
-        assert query.joined is not None
-        own = share(query, self.catalog.relation(query.source), self.catalog.relation(query.joined))
-        if own.is_cross:
-            warnings.warn(f"every row of {query.source} meets every row of {query.joined} in {query.name!r}: there may "
-                          "be as many answers as pairs", HeadraceWarning, stacklevel=4)  # fmt: skip
 
     def _create(self, relation: Relation, source: object) -> None:
         from headrace.runtime.sources import check_relation, parse_source
@@ -349,9 +331,6 @@ class Engine:
                 check_folder(self.home.disk, folder, self.catalog)
             self._is_checked = True
 
-    def _replaces(self, registered: Registered) -> bool:
-        return way_of(registered.query, self.catalog.relation(registered.query.source)) is Way.CURRENT
-
     def _answers(self, stream: str) -> AnswerLog:
         if stream not in self._logs:
             ledger = self._ledger(stream)
@@ -364,33 +343,13 @@ class Engine:
     def _ledger(self, stream: str) -> Ledger:
         return Ledger(self.home.disk, self.home.stream_folder(stream))
 
-    def _log(self, registered: Registered) -> Log:
-        return self._join_log(registered) if self._is_kept(registered) else self._answers(registered.query.source)
-
-    def _empty(self, registered: Registered) -> pa.Table:
-        from headrace.families.joins.residue import empty_answer as empty_join
-
-        query = registered.query
-        has_table = any(self.catalog.relation(name).is_table for name in query.relations)
-        return empty_join(query, has_table) if self._is_kept(registered) else empty_answer(query)
-
-    def _is_kept(self, registered: Registered) -> bool:
-        """Whether its answers are made when they are read, from rows that are kept."""
-        from headrace.explaining import family_of
-        from headrace.planning import JOINS
-
-        return family_of(registered, self.catalog) == JOINS
-
-    def _join_log(self, registered: Registered) -> JoinLog | FilterLog:
-        from headrace.families.joins.expand import JoinReader
-        from headrace.runtime.asking import ask
-
-        if self._reader is None:
-            self._reader = JoinReader(
-                self.home.disk.root, self.catalog.relation, self._ledger, self.config.join_pairs_max,
-                partial(ask, lambda: self.spark),
-            )
-        return self._reader.log(registered)
+    def _reader_of(self, registered: Registered) -> Reader:
+        family = family_of(registered, self.catalog.relation)
+        if family.name not in self._readers:
+            archive = Archive(self.home.disk, self.config, self.catalog.relation, self._ledger, self._answers,
+                              lambda: self.spark)
+            self._readers[family.name] = family.reader(archive)
+        return self._readers[family.name]
 
     def _all_logs(self) -> dict[str, tuple[Ledger, AnswerLog]]:
         for name in self.catalog.relations:

@@ -11,27 +11,14 @@ import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
-from headrace.evaluation.arrow import ARROW_TIME, arrow_type
 from headrace.evaluation.python_rows import python_rows
-from headrace.runtime.answers import column_names
+from headrace.families.contract import Log
 from headrace.runtime.waking import Wait
 from headrace.showing import html_table
-from headrace.sql.query import Query
 
 LOOK_S = 0.2  # how long a watcher waits before it asks again whether the engine still runs
 SEQ = "headrace.seq"
 _SEQ_BITS = 32  # a seq is round << 32 | position in the round: it only grows, and never changes
-
-
-class Log(Protocol):
-    """Committed answers by round, or by turn."""
-
-    def rounds(self, after: int = -1) -> list[int]: ...
-
-    def has_lost(self, after: int) -> bool:
-        """Whether answers of a later round are no longer kept."""
-
-    def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None: ...
 
 
 class Waking(Protocol):
@@ -71,12 +58,6 @@ class QueryInfo:
     reason: str
     sql: str
     answers: int | None
-
-
-def empty_answer(query: Query) -> pa.Table:
-    """The columns of an answer, without rows."""
-    types = {o.name: arrow_type(o.expr.type) for o in query.outputs}
-    return pa.table({n: pa.array([], types.get(n, ARROW_TIME)) for n in column_names(query)})
 
 
 def last_seq(page: pa.Table) -> int | None:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import HeadraceError, HeadraceWarning
+from headrace.families import registry
+from headrace.families.contract import Family, Workplace
+from headrace.families.registry import family_of
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.sparkuse import GONE, NO_START, WORKER_GONE, SparkUse
@@ -26,7 +29,7 @@ from headrace.values import Relation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from headrace.families.joins.state import Joints
+    from headrace.runtime.family import Job
     from headrace.runtime.rounds import Pipeline
 
 POLL_S = 0.2
@@ -68,7 +71,7 @@ class Pipelines:
         self._frames = frames
         self._ledger_of = ledger_of
         self._busy: tuple[int, list[Relation]] = (-1, [])
-        self._joints: Joints | None = None
+        self._jobs: tuple[Job, ...] = ()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._failure: HeadraceError | None = None
@@ -190,31 +193,27 @@ class Pipelines:
         return self._busy[1]
 
     def _begin(self, relation: Relation, drain: bool) -> Pipeline:
-        from headrace.explaining import families, family_of
-        from headrace.families.joins.state import Joints
         from headrace.runtime.rounds import Pipeline
 
         def assign(registered: Registered) -> str:
-            return family_of(registered, self._catalog)
+            return family_of(registered, self._catalog.relation).name
 
         pipeline = self.by_name.get(relation.name)
         if pipeline is None:
-            self._joints = self._joints or Joints(self._home.disk, self._config, self._catalog.relation,
-                                                  self._ledger_of, self._rests)  # fmt: skip
-            pipeline = Pipeline(self._home, relation, self._catalog, families(self._joints), self._config, assign,
+            self._jobs = self._jobs or tuple(family.job(self._workplace(family)) for family in registry.FAMILIES)
+            pipeline = Pipeline(self._home, relation, self._catalog, self._jobs, self._config, assign,
                                 signal=self.signal)
             self.by_name[relation.name] = pipeline
         pipeline.open()
         pipeline.start(self._spark.session, self._frames.get(relation.name), drain)
         return pipeline
 
-    def _rests(self, relation: str) -> bool:
-        """Whether joins or filters of a relation are in quarantine."""
-        from headrace.explaining import family_of
-        from headrace.planning import JOINS
+    def _workplace(self, family: Family) -> Workplace:
+        def rests(relation: str) -> bool:
+            asked = [r for r in self._catalog.quarantined if relation in r.query.relations]
+            return any(family_of(r, self._catalog.relation) is family for r in asked)
 
-        asked = [r for r in self._catalog.quarantined if relation in r.query.relations]
-        return any(family_of(r, self._catalog) == JOINS for r in asked)
+        return Workplace(self._home.disk, self._config, self._catalog.relation, self._ledger_of, rests)
 
     # -- looking after them -----------------------------------------------------------------------------
 

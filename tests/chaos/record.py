@@ -16,8 +16,7 @@ import pyarrow as pa
 
 import headrace
 from headrace.catalog.catalog import Registered
-from headrace.explaining import family_of
-from headrace.planning import JOINS
+from headrace.families.registry import family_of
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.ledger import Ledger, Manifest
 from tests.chaos.workload import DDL, LATE_US, rows_of
@@ -104,7 +103,7 @@ class Record:
     def answers_of(self, life: Life) -> Answers | None:
         """With their places.  None: they were made on reading, and nobody can read a query that is dropped."""
         own = life.registered
-        if not life.is_live and family_of(own, self._eng.catalog) == JOINS:
+        if not life.is_live and not family_of(own, self._eng.catalog.relation).counts_answers:
             return None
         if life.is_live:
             return [(a.seq, dict(a)) for a in self._eng.watch(own.name, follow=False)]

@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 import headrace
 from headrace.bills import StreamCost
-from headrace.costing import flow_of, load_of, recent_stats
-from headrace.families.windows.cost import STAGES
+from headrace.costing import recent_stats
+from headrace.families.windows.flow import flow_of
 from headrace.runtime.ledger import Ledger
+from headrace.runtime.statistics import load_of
 from tests.engine.race import Race, rows_of
 
 FACTOR = 3.0  # what a busy machine may add; `headrace bench cost` holds 1.5
@@ -141,7 +142,7 @@ def test_rounds_tell_what_a_forecast_needs(spark: SparkSession, tmp_path: Path) 
     load = load_of(history[-1])
     assert load.groups == {"`k`": 3} and load.keys == ("`k`",) and load.predicates == 1
     assert 0 < load.cells <= 20
-    assert set(load.priced) == set(STAGES)
+    assert set(load.priced) == {"plan", "spark", "joins", "plain", "roll", "answer", "write", "commit"}
     assert set(load.plain_s) == {str(race.eng.catalog.query("each").id)}
     flow = flow_of(history)
     assert flow is not None

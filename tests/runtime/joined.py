@@ -24,11 +24,11 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.families.joins import job
 from headrace.families.joins.expand import JoinReader
-from headrace.families.joins.job import JoinsFamily
+from headrace.families.joins.job import JoinsJob
 from headrace.families.joins.rowfiles import KIND
 from headrace.families.joins.state import Joints
 from headrace.reading import watch_answers
-from headrace.runtime.family import Batch, Family, Outcome, Place, Reading, Round
+from headrace.runtime.family import Batch, Job, Outcome, Place, Reading, Round
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.rounds import Pipeline
@@ -85,7 +85,7 @@ class Files(FakeRows):
         return SimpleNamespace(range=lambda first, last, *_: pa.table({"id": pa.array(range(first, last))}))
 
 
-class CountFamily:
+class CountJob:
     name = "count"
 
     def open(self, place: Place) -> CountWork:
@@ -94,6 +94,8 @@ class CountFamily:
 
 class CountWork:
     """Counts the rows of a round, as the lead family does."""
+
+    reads_rows = True
 
     def __init__(self, relation: str) -> None:
         self._relation = relation
@@ -199,9 +201,9 @@ class JoinScenario:
     def begin(self) -> None:
         """Pipelines that know nothing yet."""
         self.joints = Joints(self._disk, self._config, self.catalog.relation, self._ledger)
-        families: list[Family] = [CountFamily(), JoinsFamily(self.joints)]
+        jobs: list[Job] = [CountJob(), JoinsJob(self.joints)]
         for name, relation in relations_of(self._source).items():
-            self.pipelines[name] = Pipeline(self.home, relation, self.catalog, families, self._config,
+            self.pipelines[name] = Pipeline(self.home, relation, self.catalog, jobs, self._config,
                                             lambda registered: "joins", AtOnce())
 
     def do(self, step: Step) -> None:

@@ -46,7 +46,7 @@ def value_of(index: int) -> int:
     return int(3**index)
 
 
-class SumFamily:
+class SumJob:
     name = "sums"
 
     def open(self, place: Place) -> SumWork:
@@ -56,6 +56,8 @@ class SumFamily:
 class SumWork:
     """State: what each round added to the sum, in the pane log, whose old rounds are folded into one; and rows that
     Spark would have written."""
+
+    reads_rows = True
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -186,7 +188,7 @@ class Scenario:
         else:
             reveal(self._source, max(step.files, len(list(self._source.iterdir()))))
             self._promise()
-            pipeline = Pipeline(self.home, relation, self.catalog, [SumFamily()], self._config, lambda r: "sums",
+            pipeline = Pipeline(self.home, relation, self.catalog, [SumJob()], self._config, lambda r: "sums",
                                 self._later())
             pipeline.open()
             FakeSpark(self._disk, pipeline.ledger.folder).drain(self._source, self._round_of(pipeline))

@@ -26,13 +26,17 @@ from headrace.bench.feed import write_file
 from headrace.bench.report import Figure, Report, machine
 from headrace.bench.windows import Tell, linked, wait_for_rounds
 from headrace.config import Config
-from headrace.costing import Stats, flow_of, forecast_of, load_of, recent_stats, workload
+from headrace.costing import forecast, measured_stages, recent_stats
 from headrace.engine import Engine
-from headrace.families.windows.cost import RATES, measured_stages
+from headrace.families.windows.cost import RATES
 from headrace.families.windows.explain import seating_of
-from headrace.families.windows.workload import Flow, Quantities, Workload, quantities_of
+from headrace.families.windows.flow import flow_of, is_united
+from headrace.families.windows.plan import Seating, plan_cuts
+from headrace.families.windows.sharing import price_of
+from headrace.families.windows.workload import Flow, Quantities, RingWorks, Workload, quantities_of, workload_of
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.session import make_session
+from headrace.runtime.statistics import Stats, load_of, rows_expected
 from headrace.values import US_PER_S
 
 if TYPE_CHECKING:
@@ -182,14 +186,20 @@ def _with_split(trial: Trial, engine: Engine) -> Trial:
     return replace(trial, split_s=took_s, split_off=off)
 
 
+def _workload(seating: Seating, united: bool) -> Workload:
+    rings = seating.rings.values()
+    return workload_of(RingWorks().of(rings), plan_cuts(rings, united))
+
+
 def _forecasts(engine: Engine, case: Case, first: int) -> Trial:
     """What EXPLAIN would have said before each round from `first` on."""
     relation = engine.catalog.relation("trades")
     live = [(r.id, r.query) for r in engine.catalog.queries.values()]
     history = recent_stats(Ledger(engine.home.disk, engine.home.stream_folder("trades")), 1_000)
-    work = workload(seating_of(live, relation), united=history[-1]["groupings"] <= 1)
+    work = _workload(seating_of(live, relation), is_united(history))
     until = first + 1 if case.grows_by else len(history)  # later ones have learnt from the plan with all queries
-    made = [forecast_of(work, 0, None, relation, history[max(0, n - 9) : n]).total_s for n in range(first, until)]
+    known = [history[max(0, n - 9) : n] for n in range(first, until)]
+    made = [forecast(rows_expected(told), price_of(work, told), told, overlaps=True).total_s for told in known]
     if case.grows_by:  # the first round with them also replays the pane log for their rings: the rounds after count
         made *= len(history) - first
     return Trial(case, work, history, made, first)

@@ -177,6 +177,10 @@ class Change:
 class Work(Protocol):
     """A family at work on one stream."""
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether the next round's rows are read by this work: what several read is kept for them."""
+
     def replan(self, change: Change) -> None:
         """The queries of the next round.  Called after `open`, and when they have changed; no round is under way.
         `queries` is the caller's and changes later."""
@@ -192,7 +196,9 @@ class Work(Protocol):
         """No round follows: when this returns, nothing of this work writes to the home."""
 
 
-class Family(Protocol):
+class Job(Protocol):
+    """A family at work in one engine."""
+
     name: str
 
     def open(self, place: Place) -> Work:

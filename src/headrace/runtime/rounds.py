@@ -26,7 +26,7 @@ from headrace.pausing import set_aside, take_back
 from headrace.runtime.commit import Commits, Stat, Taken
 from headrace.runtime.dead import DeadLetters
 from headrace.runtime.event_times import TimeLimits
-from headrace.runtime.family import Batch, Change, Family, Outcome, Place, Reading, Round, Work
+from headrace.runtime.family import Batch, Change, Job, Outcome, Place, Reading, Round, Work
 from headrace.runtime.faults import explain_failure
 from headrace.runtime.home import Home
 from headrace.runtime.later import Later
@@ -46,14 +46,14 @@ _AS_IT_WAS = ("CHECKPOINT_MISMATCH", "STOPPING", WORKER_GONE)
 
 
 class Pipeline:
-    """One stream or table at work.  `families` in order; the first counts the rows of each round."""
+    """One stream or table at work.  `jobs` in order; the first counts the rows of each round."""
 
     def __init__(
         self,
         home: Home,
         relation: Relation,
         catalog: Catalog,
-        families: Sequence[Family],
+        jobs: Sequence[Job],
         config: Config,
         assign: Callable[[Registered], str],
         later: Later | None = None,
@@ -63,7 +63,7 @@ class Pipeline:
         self._home = home
         self.relation = relation
         self._catalog = catalog
-        self._families = families
+        self._jobs = jobs
         self._config = config
         self._assign = assign
         self._clock = clock
@@ -72,7 +72,7 @@ class Pipeline:
         self._commits = Commits(home, relation.name, self.ledger, self._logs, catalog, config)
         self._works: dict[str, Work] = {}
         self._live: dict[int, str] = {}  # the family of each query
-        self._by_family: dict[str, dict[int, Registered]] = {family.name: {} for family in families}
+        self._by_family: dict[str, dict[int, Registered]] = {job.name: {} for job in jobs}
         self._planned_version, self._is_planned = 0, False
         self._version = 0
         self._next_id = 0
@@ -103,12 +103,12 @@ class Pipeline:
         self.ledger.check_sizes()
         self._rest()
         place = Place(self._home.disk, self.ledger, self.relation, self._config)
-        self._works = {family.name: family.open(place) for family in self._families}
+        self._works = {job.name: job.open(place) for job in self._jobs}
         newest = self.ledger.newest
         self._next_id = 0 if newest is None else newest.round_id + 1
         self._last = None if newest is None else Input.of(newest)
         self._newest_us = None if newest is None else newest.newest_us
-        self._live, self._by_family = {}, {family.name: {} for family in self._families}
+        self._live, self._by_family = {}, {job.name: {} for job in self._jobs}
         self._planned_version, self._is_planned = 0, False
         self._found = {}
         self.error = None
@@ -254,7 +254,7 @@ class Pipeline:
         taken, readings = self._read(self._frame_of(frame, source), round_id, source, inputs, watch)
         self._next_id, self._last, self._newest_us = round_id + 1, source, taken.round.newest_us
         # a given DataFrame's source may let go of rows once Spark has noted their round as done
-        if self._is_given or self._reads_rows_elsewhere():
+        if self._is_given or self._is_read_by_several():
             self._finish(taken, readings, watch)
             self._found = {}  # the next round is planned after this
         else:
@@ -303,7 +303,7 @@ class Pipeline:
     ) -> tuple[Taken, list[Reading], dict[int, str]]:
         round = Round(round_id, self._newest_us, self.relation.late_us)
         marks_bad = parse_source(self.relation.source).marks_bad_rows
-        keep_rows = marks_bad or self._reads_rows_elsewhere()
+        keep_rows = marks_bad or self._is_read_by_several()
         rows = frame.persist() if keep_rows else frame
         limits, time = TimeLimits.of(self._config, int(self._clock() * 1e6)), self.relation.time
         marked, has_beyond = limits.marked(rows, time, source.files)
@@ -372,9 +372,9 @@ class Pipeline:
             set_aside()
         self._planned_version, self._is_planned = self._version, True
 
-    def _reads_rows_elsewhere(self) -> bool:
-        """Whether another family than the lead reads the rows of this round too."""
-        return any(getattr(work, "reads_rows", False) for work in list(self._works.values())[1:])
+    def _is_read_by_several(self) -> bool:
+        """Whether several families read the rows of this round."""
+        return sum(work.reads_rows for work in self._works.values()) > 1
 
     def _settle(self) -> dict[int, str]:
         """Wait until the round before is committed; the queries that failed in it."""

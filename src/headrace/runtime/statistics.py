@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import isfinite
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -66,6 +67,33 @@ class Load:
 
 
 NO_LOAD = Load()
+
+Stats = Mapping[str, Any]
+"""A `RoundStats` as a manifest tells it."""
+Histories = Mapping[str, Sequence[Stats]]
+"""By relation: what its newest committed rounds measured, oldest first."""
+
+
+def load_of(stats: Stats) -> Load:
+    """Rounds of earlier versions say less."""
+    kept = stats.get("load")
+    if not kept:
+        return Load()
+    known = {name: value for name, value in kept.items() if name in Load.__slots__}
+    joints = {name: JointLoad(**own) for name, own in known.get("joints", {}).items()}
+    return Load(**{**known, "keys": tuple(known.get("keys", ())), "joints": joints})
+
+
+def newest_load(history: Sequence[Stats]) -> Load | None:
+    return load_of(history[-1]) if history else None
+
+
+ROWS_ASSUMED = 100_000  # of a round of a relation that nobody has read yet
+
+
+def rows_expected(history: Sequence[Stats]) -> float:
+    """Rows of the next round, if it is like those before."""
+    return float(median([s["rows"] for s in history if s.get("load") and s["rows"]] or [ROWS_ASSUMED]))
 
 
 @dataclass(frozen=True, slots=True)

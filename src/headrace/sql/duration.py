@@ -15,6 +15,7 @@ UNIT_US = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
+_SHOWN = {"day": "d", "hour": "h", "minute": "min", "second": "s", "millisecond": "ms", "microsecond": "µs"}
 _CALENDAR = ("month", "quarter", "year")
 _DIGITS_MAX, _FRACTION_DIGITS_MAX = 19, 9
 _PART = re.compile(r"\s*(?:([+-])\s*)?(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)", re.IGNORECASE | re.ASCII)
@@ -68,3 +69,11 @@ def _part_us(number: str, word: str, text: str) -> int:
 def _too_long(text: str) -> HeadraceError:
     return HeadraceError("the length of time is too long", value=repr(text), hint="it may be 10,000 years at most",
                          code="DURATION")
+
+
+def span(us: int) -> str:
+    """A duration in its largest whole unit."""
+    if us == 0:
+        return "0"
+    unit = next(unit for unit in _SHOWN if us % UNIT_US[unit] == 0)
+    return f"{us // UNIT_US[unit]:,} {_SHOWN[unit]}"

@@ -6,9 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headrace.families.contract import Refusal
 from headrace.families.windows.aggregate import grouping
 from headrace.families.windows.groups import Groups
-from headrace.families.windows.plan import Cut, Refusal, share
+from headrace.families.windows.plan import Cut, share
 from headrace.sql.bind import bind
 from headrace.sql.schema import parse_schema
 from headrace.sql.tree import Column, Expr

@@ -32,7 +32,7 @@ REPORT = "report STRING"
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-class JoinsFamily:
+class JoinsJob:
     name = "joins"
 
     def __init__(self, joints: Joints) -> None:

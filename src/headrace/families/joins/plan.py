@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from headrace.errors import PlanError
 from headrace.evaluation.finish import supports
+from headrace.families.contract import Refusal
 from headrace.families.joins.conditions import Conditions, Pair, conditions_of, difference
 from headrace.sql.bands import ALL, LEAST, MOST, conjuncts, double_of, is_ordered
 from headrace.sql.emit import emit
@@ -106,24 +107,24 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
 
 
 @_remembered
-def filter_share(query: Query, relation: Relation) -> Share | str:
+def filter_share(query: Query, relation: Relation) -> Share | Refusal:
     """A query over one stream, each row on its own, with a range of some attribute; or why it is none."""
     if query.grouped or relation.is_table:
-        return "it is no filter"
+        return Refusal()
     found = conditions_of(query.where)
     if found.empty:
         raise _empty(query, found.empty[0])
     if not found.ranges[0]:
-        return "it has no range of one attribute"
+        return Refusal("it has no range of one attribute")
     if query.where is not None and swaps_zeros([query.where]):
-        return SWAPS_ZEROS
+        return Refusal(SWAPS_ZEROS)
     (attribute, band), *others = found.ranges[0]
     exprs = (attribute, *(e for e, _ in others), *found.rest, *(o.expr for o in query.outputs))
     reason = next((r for e in exprs if (r := supports(e))), None)
     if reason is None and any(may_raise(e) for e in exprs):
         reason = "an expression that may fail on a row"
     if reason is not None:
-        return f"it uses {reason}"
+        return Refusal(f"it uses {reason}")
     joint = Joint((relation.name, NOBODY), FILTER, ((), ()), (attribute, None))
     boxes = tuple((*interval, LEAST, MOST) for interval in band.intervals)
     return Share(joint, boxes, Conditions((), (), (tuple(others), ()), found.rest), None)

@@ -30,7 +30,7 @@ VIEW = "headrace_rows"
 _Asked = tuple[DataFrame, str | None]
 
 
-class PlainFamily:
+class PlainJob:
     name = "plain"
 
     def open(self, place: Place) -> PlainWork:

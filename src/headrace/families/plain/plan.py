@@ -17,7 +17,7 @@ from enum import Enum
 from headrace.sql.query import Query
 from headrace.values import Relation
 
-QUERY_S = 0.3  # a Spark job and a Parquet file, on two cores; a home learns how much slower it is (windows/cost.py)
+QUERY_S = 0.3  # a Spark job and a Parquet file, on two cores; a home learns how much slower it is
 
 
 class Way(Enum):

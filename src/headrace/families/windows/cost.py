@@ -1,22 +1,14 @@
-"""What a round costs: quantities × rates, by stage.  Pure.
+"""What a round of windows costs: quantities × rates, by stage.  Pure.
 
-Rates are seconds on one machine (two cores, `headrace bench cost` fits them).  Machines differ, so each home scales
-them: every committed round notes what the rates alone said of it (`priced`), and a stage's *factor* is the median of
-measured over priced, over the rounds before.  A forecast is rates × factors for the plan and the stream as they are
-now: it moves at once when queries come or go.
+Rates are seconds on one machine (two cores, `headrace bench cost` fits them); a home learns how much slower it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median
 
 from headrace.families.windows.workload import Quantities
-
-STAGES = ("plan", "spark", "joins", "plain", "roll", "answer", "write", "commit")
-READ, FINISH = ("plan", "spark"), ("roll", "answer", "write", "commit")
-FACTOR_MAX = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,54 +55,3 @@ def priced(quantities: Quantities) -> dict[str, float]:
     for name, rate in RATES.items():
         seconds[rate.stage] = seconds.get(rate.stage, 0.0) + rate.seconds * float(quantities[name].sum())
     return seconds
-
-
-def measured_stages(seconds: Mapping[str, float]) -> dict[str, float]:
-    """A committed round by stage.  What no stopwatch saw, the commit most of all, is `commit`; `trigger` is no part."""
-    seen = {k: v for k, v in seconds.items() if k not in ("trigger", "total", "cycle", "commit")}
-    return {**seen, "commit": max(seconds["total"] - sum(seen.values()), 0.0)}
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A committed round: what was measured, and what the rates alone say of it."""
-
-    seconds: Mapping[str, float]
-    priced: Mapping[str, float]
-
-
-def factors_of(rounds: Sequence[Round]) -> dict[str, float]:
-    """How much slower than the rates this home is, by stage; rounds that were not priced tell nothing."""
-    ratios: dict[str, list[float]] = {}
-    for round in rounds:
-        measured = measured_stages(round.seconds)
-        for stage, seconds in round.priced.items():
-            if seconds > 0.0:
-                ratios.setdefault(stage, []).append(measured.get(stage, 0.0) / seconds)
-    return {stage: min(max(median(found), 1 / FACTOR_MAX), FACTOR_MAX) for stage, found in ratios.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """The next round: seconds by stage, of a round of so many rows and about so many answers."""
-
-    rows: float
-    answers: float
-    seconds: Mapping[str, float]
-    learnt_from: int
-
-    @property
-    def total_s(self) -> float:
-        return sum(self.seconds.values())
-
-
-def forecast(
-    rows: float, answers: float, prices: Mapping[str, float], rounds: Sequence[Round], trigger_s: float | None
-) -> Forecast:
-    """Prices × factors, and the wait for the round before, if Spark calls for the next so soon (`trigger_s`)."""
-    factors = factors_of(rounds)
-    seconds = {stage: prices[stage] * factors.get(stage, 1.0) for stage in STAGES if stage in prices}
-    if trigger_s is not None:
-        ahead_s = trigger_s + sum(seconds.get(s, 0.0) for s in READ)
-        seconds["wait"] = max(sum(seconds.get(s, 0.0) for s in FINISH) - ahead_s, 0.0)
-    return Forecast(rows, answers, seconds, sum(bool(r.priced) for r in rounds))

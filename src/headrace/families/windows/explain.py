@@ -10,21 +10,19 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from math import fsum
 
+from headrace.families.contract import Refusal
 from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.fold_plan import steps_for
 from headrace.families.windows.measures import Measure, arrange
-from headrace.families.windows.plan import Cuts, Refusal, RingPlan, Seating, Share, share
+from headrace.families.windows.plan import Cuts, RingPlan, Seating, Share, share
 from headrace.families.windows.ring import bytes_a_group
 from headrace.families.windows.sketches.explain import sketch_lines
 from headrace.sql.bands import split
+from headrace.sql.duration import span
 from headrace.sql.emit import emit
 from headrace.sql.query import Query
 from headrace.sql.tree import Call, Expr
 from headrace.values import US_PER_S, Relation
-
-_UNITS = tuple(
-    {86_400 * US_PER_S: "d", 3_600 * US_PER_S: "h", 60 * US_PER_S: "min", US_PER_S: "s", 1_000: "ms", 1: "µs"}.items()
-)
 
 
 def seating_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> Seating:
@@ -102,16 +100,6 @@ def cost_lines(shares: Sequence[Share], rings: Sequence[RingPlan], cuts: Cuts) -
         f"{edges:.4g} pane edges/s, {answers:.4g} answers/s",
         f"  unshared: a row is visited {_times(unshared)}, in {jobs} the source",
     ]
-
-
-def span(us: int) -> str:
-    """A duration in its largest whole unit."""
-    if us == 0:
-        return "0"
-    for size, name in _UNITS:
-        if us % size == 0:
-            return f"{us // size:,} {name}"
-    raise AssertionError(us)
 
 
 def _stage_lines(cuts: Cuts, shares: Sequence[Share]) -> list[str]:

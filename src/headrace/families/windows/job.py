@@ -58,7 +58,7 @@ class Chosen:
     sending: SendingState = NOTHING_KNOWN
 
 
-class WindowsFamily:
+class WindowsJob:
     name = "windows"
 
     def open(self, place: Place) -> WindowsWork:
@@ -70,13 +70,18 @@ class WindowsWork:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        chosen = place.ledger.chosen(WindowsFamily.name, Chosen)
+        chosen = place.ledger.chosen(WindowsJob.name, Chosen)
         self._rings = Rings(place.disk, place.ledger, place.config, chosen.cutting)
         self._answering = Answering()
         self._gauge = Gauge()
         self._declared: list[tuple[Expr, tuple[int, ...]]] = []
         self._failures = 0
         self._sending = Sending(place.config.cut_rows_max // 2, chosen.sending)
+
+    @property
+    def reads_rows(self) -> bool:
+        """Always: it counts them."""
+        return True
 
     def replan(self, change: Change) -> None:
         self._rings.seat(list(change.queries.values()), self._place.relation)
@@ -129,7 +134,7 @@ class WindowsWork:
     def _answer(
         self, cuts: Cuts, panes: pa.Table, facts: Facts, chosen: Choices, round: Round, watch: Stopwatch
     ) -> Outcome:
-        outcome = Outcome(choices={WindowsFamily.name: chosen})
+        outcome = Outcome(choices={WindowsJob.name: chosen})
         with watch.stage("roll"):
             mark = self._rings.take(cuts, panes, round, facts.evaluate)
             if facts.failed:

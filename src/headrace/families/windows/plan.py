@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from headrace.evaluation.finish import supports
+from headrace.families.contract import Refusal
 from headrace.families.windows.cells import Edges, cell
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
 from headrace.families.windows.sameness import having_of_rows, swaps_zeros_of_rows
@@ -89,15 +90,9 @@ class Share:
         return any(m.is_sketch for m in self.measures)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    reason: str
-
-
 def share(query: Query, relation: Relation) -> Share | Refusal:
-    """How the query is shared, or why it is not."""
-    if query.window is None:
-        return Refusal("it has no window" if query.grouped else "it is a filter or projection: it has no window")
+    """How a query with a window is shared, or why it is not."""
+    assert query.window is not None, "family.py asks for no other"
     if relation.is_table:
         return Refusal("it is over a table")
     if swaps_zeros_of_rows(query.where, query.having):

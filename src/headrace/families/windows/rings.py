@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
+from headrace.families.contract import Refusal
 from headrace.families.windows.banding import Banding, answers_of
 from headrace.families.windows.branches import Branch, Twig, plan_branches
 from headrace.families.windows.crowd import Crowd
@@ -26,7 +27,7 @@ from headrace.families.windows.groups import Evaluate
 from headrace.families.windows.idle import Idle
 from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.panes import PaneLog, served_by
-from headrace.families.windows.plan import Cuts, Refusal, RingKey, RingPlan, Seating, Share, Slot, share
+from headrace.families.windows.plan import Cuts, RingKey, RingPlan, Seating, Share, Slot, share
 from headrace.families.windows.ring import Ring, Windows
 from headrace.families.windows.seats import Closed, Seat, members_of
 from headrace.families.windows.sketches.groves import Groves

@@ -1,0 +1,105 @@
+"""Plain Spark, as the engine sees it: it takes every query, and shares nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.catalog.catalog import Registered
+from headrace.config import Config
+from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, RelationOf, Workplace
+from headrace.families.plain.plan import Way, explain_plain, how, plain_price_s, way_of
+from headrace.families.stored import StoredReader
+from headrace.runtime.statistics import Histories, Stats, load_of
+from headrace.sql.query import Query
+from headrace.values import Relation
+
+if TYPE_CHECKING:
+    from headrace.families.plain.job import PlainJob
+
+
+class Plain:
+    name = "plain"
+    stages = ("plain",)
+    counts_answers = True
+
+    def claims(self, query: Query, relation_of: RelationOf) -> Claim:
+        return Claim(relation_of(query.source))
+
+    def check(self, query: Query, claim: Claim, config: Config) -> str:
+        return ""
+
+    def plan(self) -> PlainPlan:
+        return PlainPlan()
+
+    def shares(self, queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats],
+               counts: Mapping[int, int]) -> Mapping[str, Floats]:  # fmt: skip
+        """Each by its own time; what they share, the rows kept for them, equally."""
+        own_s, stage_s = np.zeros(len(queries)), 0.0
+        for stats in rounds:
+            seconds = load_of(stats).plain_s
+            own_s += [seconds.get(str(i), 0.0) for i in queries]
+            stage_s += stats["seconds"].get("plain", 0.0)
+        total_s = own_s + max(stage_s - own_s.sum(), 0.0) / len(queries)
+        return {"plain": total_s / total_s.sum()} if total_s.sum() > 0 else {}
+
+    def job(self, workplace: Workplace) -> PlainJob:
+        from headrace.families.plain.job import PlainJob
+
+        return PlainJob()
+
+    def reader(self, archive: Archive) -> Reader:
+        return PlainReader(archive)
+
+
+class PlainPlan:
+    """The queries that nobody shares."""
+
+    def __init__(self) -> None:
+        self._queries: dict[int, Planned] = {}
+
+    def update(self, come: Mapping[int, Planned], gone: Sequence[int]) -> None:
+        for query_id in gone:
+            del self._queries[query_id]
+        self._queries.update(come)
+
+    def catch_up(self) -> None:
+        """Nothing is left for later."""
+
+    def explain(self, relation: Relation, rounds: Histories) -> list[str]:
+        own = sorted(self._over(relation), key=lambda planned: planned.registered.id)
+        return explain_plain([(planned.registered.query, planned.reason) for planned in own], relation)
+
+    def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
+        own = self._queries[query_id]
+        return [
+            f"plain Spark, because {own.reason}",
+            f"  how:      {how(own.registered.query, _relation(own))}",
+            "  cost:     a Spark job of its own each round, over rows that are read once for all queries",
+            "  unshared: the same, and the source read once more",
+        ]
+
+    def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
+        queries = len(self._over(relation))
+        return {"plain": plain_price_s(queries)} if queries else {}
+
+    def reads_rows(self, relation: Relation) -> bool:
+        return bool(self._over(relation))
+
+    def _over(self, relation: Relation) -> list[Planned]:
+        return [own for own in self._queries.values() if relation.name in own.registered.query.relations]
+
+
+def _relation(planned: Planned) -> Relation:
+    assert isinstance(planned.claim.asked, Relation)
+    return planned.claim.asked
+
+
+class PlainReader(StoredReader):
+    """What is answered anew each round replaces the answer before."""
+
+    def is_changing(self, registered: Registered) -> bool:
+        query = registered.query
+        return way_of(query, self._archive.relation_of(query.source)) is Way.CURRENT

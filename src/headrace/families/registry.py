@@ -1,0 +1,39 @@
+"""The families, and which of them runs a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.catalog.catalog import Registered
+from headrace.families.contract import Claim, Family, RelationOf
+from headrace.families.joins.family import Joins
+from headrace.families.plain.family import Plain
+from headrace.families.windows.family import Windows
+from headrace.sql.query import Query
+
+FAMILIES: tuple[Family, ...] = (Windows(), Joins(), Plain())
+"""In the order they are asked: the first that claims a query runs it.  The first also counts the rows of a round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Who runs a query, with its claim; `reason`: why no family before that one does."""
+
+    family: Family
+    claim: Claim
+    reason: str
+
+
+def run_of(query: Query, relation_of: RelationOf) -> Run:
+    """The last family that has something to say of a query it refuses knows the query best."""
+    reason = ""
+    for family in FAMILIES:
+        found = family.claims(query, relation_of)
+        if isinstance(found, Claim):
+            return Run(family, found, reason)
+        reason = found.reason or reason
+    raise AssertionError("the last family takes every query")
+
+
+def family_of(registered: Registered, relation_of: RelationOf) -> Family:
+    return run_of(registered.query, relation_of).family

@@ -1,0 +1,56 @@
+"""Shared windows, as the engine sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.config import Config
+from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, Refusal, RelationOf, Workplace
+from headrace.families.stored import StoredReader
+from headrace.runtime.statistics import Stats
+from headrace.sql.query import Query
+from headrace.values import Relation
+
+if TYPE_CHECKING:
+    from headrace.families.windows.job import WindowsJob
+    from headrace.families.windows.sharing import WindowsPlan
+
+
+class Windows:
+    name = "windows"
+    stages = ("spark", "roll", "answer")
+    counts_answers = True
+
+    def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
+        if query.window is None:
+            return Refusal("it has no window" if query.grouped else "it is a filter or projection: it has no window")
+        from headrace.families.windows.plan import share  # compiled kernels: not for who only opens an engine
+
+        asked = share(query, relation_of(query.source))
+        return asked if isinstance(asked, Refusal) else Claim(asked)
+
+    def check(self, query: Query, claim: Claim, config: Config) -> str:
+        from headrace.families.windows.sketches.weighing import check_window
+
+        check_window(query, config)
+        return ""
+
+    def plan(self) -> WindowsPlan:
+        from headrace.families.windows.sharing import WindowsPlan
+
+        return WindowsPlan()
+
+    def shares(self, queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats],
+               counts: Mapping[int, int]) -> Mapping[str, Floats]:  # fmt: skip
+        from headrace.families.windows.sharing import shares_of
+
+        return shares_of(queries, relation, rounds, counts)
+
+    def job(self, workplace: Workplace) -> WindowsJob:
+        from headrace.families.windows.job import WindowsJob
+
+        return WindowsJob()
+
+    def reader(self, archive: Archive) -> Reader:
+        return StoredReader(archive)

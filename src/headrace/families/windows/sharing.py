@@ -1,0 +1,137 @@
+"""What the window queries of a home share, for EXPLAIN and forecasts: kept up to date as they come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.families.contract import Floats, Planned
+from headrace.families.windows.attribution import Users, split
+from headrace.families.windows.cost import priced
+from headrace.families.windows.crowd import Crowd
+from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of
+from headrace.families.windows.flow import ASSUMED, flow_of, flow_of_round, is_united
+from headrace.families.windows.plan import Cuts, Seating, Share, plan_cuts
+from headrace.families.windows.workload import Quantities, RingWorks, Workload, quantities_of, workload_of
+from headrace.runtime.statistics import Histories, Stats
+from headrace.values import Relation
+
+
+@dataclass(slots=True)
+class StreamWindows:
+    """The shared windows of one relation."""
+
+    seating: Seating = field(default_factory=Seating)
+    _crowd: Crowd = field(default_factory=Crowd)
+    _asked: dict[int, Share] = field(default_factory=dict)
+    _works: RingWorks = field(default_factory=RingWorks)
+    _made: dict[bool, tuple[Cuts, Workload]] = field(default_factory=dict)
+
+    def update(self, come: Mapping[int, Share], gone: Sequence[int]) -> None:
+        """Queries come and go: slots that have changed are seated anew, so that the plan does not depend on the order
+        in which its queries came; all of them, where other predicates than before are a crowd."""
+        self._made.clear()
+        before = self._crowd.ranking()
+        slots = {self.seating.shares[i].slot for i in gone}
+        for query_id in gone:
+            self._crowd.remove(self._asked.pop(query_id).slot.where)
+            self.seating.remove(query_id)
+        for asked in come.values():
+            self._crowd.add(asked.slot.where)
+        self._asked.update(come)
+        if self._crowd.ranking() != before:
+            self.seating, forms = Seating(), {i: self._crowd.preferred(asked) for i, asked in self._asked.items()}
+        else:
+            forms = {i: self._crowd.preferred(asked) for i, asked in come.items()}
+            slots.update(form.slot for form in forms.values())
+            for ring in (ring for slot in slots for ring in self.seating.rings_of(slot)):
+                forms |= ring.members
+        self._seat(forms)
+
+    def _seat(self, forms: Mapping[int, Share]) -> None:
+        for query_id in forms.keys() & self.seating.shares.keys():
+            self.seating.remove(query_id)
+        for query_id, form in sorted(forms.items(), key=lambda item: (item[1].window.grain_us, item[0])):
+            self.seating.add(query_id, form)
+        rings = sorted(self.seating.rings.items(), key=lambda item: (item[1].grain_us, next(iter(item[1].members))))
+        self.seating.rings = dict(rings)  # in the order of who sat down first, as if all had come at once
+
+    def made(self, united: bool) -> tuple[Cuts, Workload]:
+        """What Spark aggregates, and all the plan makes the engine do in a round."""
+        if united not in self._made:
+            rings = self.seating.rings.values()
+            cuts = plan_cuts(rings, united)
+            self._made[united] = cuts, workload_of(self._works.of(rings), cuts)
+        return self._made[united]
+
+
+class WindowsPlan:
+    """The shared windows of all relations."""
+
+    def __init__(self) -> None:
+        self._streams: dict[str, StreamWindows] = {}
+        self._stream_of: dict[int, str] = {}
+
+    def update(self, come: Mapping[int, Planned], gone: Sequence[int]) -> None:
+        taken: dict[str, list[int]] = {}
+        added: dict[str, dict[int, Share]] = {}
+        for query_id in gone:
+            taken.setdefault(self._stream_of.pop(query_id), []).append(query_id)
+        for query_id, own in come.items():
+            assert isinstance(own.claim.asked, Share)
+            source = self._stream_of[query_id] = own.registered.query.source
+            added.setdefault(source, {})[query_id] = own.claim.asked
+        for name in dict.fromkeys((*taken, *added)):
+            self._of(name).update(added.get(name, {}), taken.get(name, ()))
+
+    def catch_up(self) -> None:
+        for windows in self._streams.values():
+            windows.made(united=True)
+
+    def explain(self, relation: Relation, rounds: Histories) -> list[str]:
+        windows = self._of(relation.name)
+        cuts, _ = windows.made(is_united(rounds.get(relation.name, ())))
+        return explain_windows(windows.seating, cuts)
+
+    def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
+        source = self._stream_of[query_id]
+        windows = self._of(source)
+        cuts, _ = windows.made(is_united(rounds.get(source, ())))
+        return ["shared windows", *explain_window_query(query_id, windows.seating, cuts)]
+
+    def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
+        """Also of a round without windows: their aggregate counts the rows."""
+        history = rounds.get(relation.name, ())
+        _, work = self._of(relation.name).made(is_united(history))
+        return price_of(work, history)
+
+    def reads_rows(self, relation: Relation) -> bool:
+        return True
+
+    def _of(self, relation: str) -> StreamWindows:
+        return self._streams.setdefault(relation, StreamWindows())
+
+
+def price_of(work: Workload, history: Sequence[Stats]) -> dict[str, float]:
+    """Seconds of the next round by stage, by the rates alone."""
+    return priced(quantities_of(work, flow_of(history) or ASSUMED))
+
+
+def shares_of(
+    queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats], counts: Mapping[int, int]
+) -> dict[str, Floats]:
+    """Parts of each stage, in the order of the queries."""
+    seating = seating_of([(i, own.registered.query) for i, own in queries.items()], relation)
+    users = Users(seating, plan_cuts(seating.rings.values(), is_united(rounds)))
+    place = {query_id: at for at, query_id in enumerate(seating.shares)}
+    order = [place[query_id] for query_id in queries]
+    return {stage: part[order] for stage, part in split(users, _quantities(users.work, rounds), counts).items()}
+
+
+def _quantities(work: Workload, rounds: Sequence[Stats]) -> Quantities:
+    """What the rounds did, all together."""
+    total: Quantities = {}
+    for stats in rounds:
+        for name, quantity in quantities_of(work, flow_of_round(stats)).items():
+            total[name] = total[name] + quantity if name in total else quantity
+    return total
