@@ -87,6 +87,7 @@ class Files(FakeRows):
 
 class CountJob:
     name = "count"
+    folders = ()
 
     def open(self, place: Place) -> CountWork:
         return CountWork(place.relation.name)

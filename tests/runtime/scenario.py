@@ -48,6 +48,7 @@ def value_of(index: int) -> int:
 
 class SumJob:
     name = "sums"
+    folders = ("panes", "folded", "rows")
 
     def open(self, place: Place) -> SumWork:
         return SumWork(place)

@@ -206,24 +206,26 @@ def plain_folder(folder: str, round_id: int) -> str:
 
 
 def dress(query: Query, rows: pa.Table) -> pa.Table:
-    """Stored columns → the columns of the SELECT, then window_start and window_end."""
-    window = query.window
-    assert window is not None
-    ends = rows.column(0).combine_chunks().to_numpy() if rows.num_rows else np.zeros(0, np.int64)
-    bounds: dict[str, pa.Array] = {
-        "start": pa.array(ends - window.range_us).cast(ARROW_TIME),
-        "end": pa.array(ends).cast(ARROW_TIME),
-    }
-    bounds["window"] = pa.StructArray.from_arrays([bounds["start"], bounds["end"]], names=["start", "end"])
-    arrays: dict[str, Any] = {}
+    """Stored columns → the columns of the SELECT, then window_start and window_end, if it has a window."""
     if rows.num_columns != 1 + sum(not isinstance(output.expr, Bound) for output in query.outputs):
         raise ValueError(f"answers of {rows.num_columns} columns are not those of {query.name!r}")
-    stored = iter(rows.columns[1:])
+    stored, bounds = iter(rows.columns[1:]), _bounds(query, rows)
+    arrays: dict[str, Any] = {}
     for output in query.outputs:
         arrays[output.name] = bounds[output.expr.which] if isinstance(output.expr, Bound) else next(stored)
-    for name, which in zip(WINDOW_COLUMNS, ("start", "end"), strict=True):
-        arrays.setdefault(name, bounds[which])
+    if bounds:
+        for name, which in zip(WINDOW_COLUMNS, ("start", "end"), strict=True):
+            arrays.setdefault(name, bounds[which])
     return pa.table(arrays)
+
+
+def _bounds(query: Query, rows: pa.Table) -> dict[str, pa.Array]:
+    """Where the window of each answer starts and ends; nothing where there is none."""
+    if query.window is None:
+        return {}
+    ends = rows.column(0).combine_chunks().to_numpy() if rows.num_rows else np.zeros(0, np.int64)
+    start, end = pa.array(ends - query.window.range_us).cast(ARROW_TIME), pa.array(ends).cast(ARROW_TIME)
+    return {"start": start, "end": end, "window": pa.StructArray.from_arrays([start, end], names=["start", "end"])}
 
 
 def column_names(query: Query) -> list[str]:

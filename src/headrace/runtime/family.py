@@ -197,9 +197,12 @@ class Work(Protocol):
 
 
 class Job(Protocol):
-    """A family at work in one engine."""
+    """A family at work in one engine.  `folders`: what it keeps beside a stream's rounds."""
 
     name: str
+
+    @property
+    def folders(self) -> tuple[str, ...]: ...
 
     def open(self, place: Place) -> Work:
         """Restore the family's work on a stream from the newest committed round."""

@@ -34,7 +34,7 @@ from headrace.records import decode, reading
 
 FORMAT = 5
 MARK = "HEADRACE"
-STREAM_FOLDERS = ("rounds", "answers", "panes", "folded", "rows", "table", "joins", "levels", "dead")
+STREAM_FOLDERS = ("rounds", "answers", "dead")  # of every stream; families add their own (`Job.folders`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,8 @@ class Pipeline:
         check_catalog(self.ledger, self._catalog)
         self.ledger.check_sizes()
         self._rest()
+        for part in sorted({part for job in self._jobs for part in job.folders}):
+            self._home.disk.make_folder(f"{self.ledger.folder}/{part}")
         place = Place(self._home.disk, self.ledger, self.relation, self._config)
         self._works = {job.name: job.open(place) for job in self._jobs}
         newest = self.ledger.newest

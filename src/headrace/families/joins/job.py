@@ -34,6 +34,7 @@ Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 class JoinsJob:
     name = "joins"
+    folders = ("joins", "levels", "table")
 
     def __init__(self, joints: Joints) -> None:
         self._joints = joints

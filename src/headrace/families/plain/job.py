@@ -32,6 +32,7 @@ _Asked = tuple[DataFrame, str | None]
 
 class PlainJob:
     name = "plain"
+    folders = ("rows", "table")
 
     def open(self, place: Place) -> PlainWork:
         return PlainWork(place)

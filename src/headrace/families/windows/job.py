@@ -60,6 +60,7 @@ class Chosen:
 
 class WindowsJob:
     name = "windows"
+    folders = ("panes", "folded")
 
     def open(self, place: Place) -> WindowsWork:
         return WindowsWork(place)

@@ -1,0 +1,160 @@
+"""A family of the tests' own: it counts the rows whose text contains a word, once for each word, whoever asks.
+
+    SELECT count(*) AS n FROM s WHERE contains(k, 'word')
+
+What it shares is one Spark job a round with one count for each word.  The counts so far are committed with the round.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.catalog.catalog import Registered
+from headrace.config import Config
+from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, Refusal, RelationOf, Workplace
+from headrace.families.stored import StoredReader
+from headrace.runtime.answers import Block
+from headrace.runtime.family import OK, Batch, Change, Outcome, Place, Reading, Round
+from headrace.runtime.statistics import Histories, Load, Stats, Stopwatch
+from headrace.sql.emit import emit
+from headrace.sql.query import Query
+from headrace.sql.tree import Aggregate, Call
+from headrace.values import Relation
+
+WORD_S = 0.01
+
+
+class Toy:
+    name = "toy"
+    stages = ("toy",)
+    counts_answers = True
+
+    def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
+        outputs, where = [o.expr for o in query.outputs], query.where
+        is_count = len(outputs) == 1 and isinstance(outputs[0], Aggregate) and outputs[0].op == "count"
+        is_count = is_count and not query.aggregates[0].args
+        if not is_count or query.keys or query.window is not None or query.having is not None:
+            return Refusal()
+        if relation_of(query.source).is_table or not isinstance(where, Call) or where.op != "contains":
+            return Refusal("it does not count the rows that contain a word")
+        return Claim(emit(where))
+
+    def check(self, query: Query, claim: Claim, config: Config) -> str:
+        return ""
+
+    def plan(self) -> ToyPlan:
+        return ToyPlan()
+
+    def shares(self, queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats],
+               counts: Mapping[int, int]) -> Mapping[str, Floats]:  # fmt: skip
+        """A word is paid for by those who ask for it."""
+        asked = [word_of(own) for own in queries.values()]
+        often = Counter(asked)
+        return {"toy": np.array([1 / (len(often) * often[word]) for word in asked])}
+
+    def job(self, workplace: Workplace) -> ToyJob:
+        return ToyJob()
+
+    def reader(self, archive: Archive) -> Reader:
+        return ToyReader(archive)
+
+
+class ToyReader(StoredReader):
+    def is_changing(self, registered: Registered) -> bool:
+        return True
+
+
+def word_of(planned: Planned) -> str:
+    assert isinstance(planned.claim.asked, str)
+    return planned.claim.asked
+
+
+class ToyPlan:
+    def __init__(self) -> None:
+        self._queries: dict[int, Planned] = {}
+
+    def update(self, come: Mapping[int, Planned], gone: Sequence[int]) -> None:
+        for query_id in gone:
+            del self._queries[query_id]
+        self._queries.update(come)
+
+    def catch_up(self) -> None:
+        pass
+
+    def explain(self, relation: Relation, rounds: Histories) -> list[str]:
+        words = self._words(relation)
+        return [f"counted words: {', '.join(sorted(words))}"] if words else []
+
+    def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
+        own = word_of(self._queries[query_id])
+        others = sum(word_of(q) == own for q in self._queries.values()) - 1
+        return ["counted words", f"  shares:   {own} with {others} others"]
+
+    def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
+        words = self._words(relation)
+        return {"toy": WORD_S * len(words)} if words else {}
+
+    def reads_rows(self, relation: Relation) -> bool:
+        return bool(self._words(relation))
+
+    def _words(self, relation: Relation) -> set[str]:
+        return {word_of(q) for q in self._queries.values() if q.registered.query.source == relation.name}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """By word: rows so far."""
+
+    so_far: Mapping[str, int] = field(default_factory=dict)
+
+
+class ToyJob:
+    name = "toy"
+    folders = ()
+
+    def open(self, place: Place) -> ToyWork:
+        return ToyWork(place)
+
+
+class ToyWork:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._so_far = dict(place.ledger.chosen(Toy.name, Counted).so_far)
+        self._asked: dict[int, str] = {}
+
+    @property
+    def reads_rows(self) -> bool:
+        return bool(self._asked)
+
+    def replan(self, change: Change) -> None:
+        claims = {i: Toy().claims(own.query, lambda _: self._place.relation) for i, own in change.queries.items()}
+        self._asked = {i: str(claim.asked) for i, claim in claims.items() if isinstance(claim, Claim)}
+
+    def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
+        words = sorted(set(self._asked.values()))
+        if not words:
+            return Reading(lambda round, watch: Outcome())
+        with watch.stage("toy"):
+            counts = [f"count_if({batch.kind()} = {OK} AND {word})" for word in words]
+            found = batch.frame.selectExpr(*counts).collect()[0]
+        return Reading(lambda round, watch: self._answer(dict(zip(words, found, strict=True))))
+
+    def _answer(self, found: Mapping[str, int]) -> Outcome:
+        self._so_far = {word: self._so_far.get(word, 0) + count for word, count in found.items()}
+        ids = np.array(list(self._asked), np.int64)
+        ones, counts = np.ones(ids.size, np.int64), pa.array([self._so_far[word] for word in self._asked.values()])
+        return Outcome(
+            blocks=[Block(ids, ones, np.zeros(ids.size, np.int64), (counts,))], answers=ids.size,
+            choices={Toy.name: asdict(Counted(self._so_far))}, load=Load(priced={"toy": WORD_S * len(found)}),
+        )
+
+    def done(self) -> None:
+        pass
+
+    def rest(self) -> None:
+        pass
