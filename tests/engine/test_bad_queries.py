@@ -212,9 +212,10 @@ def test_a_bad_stream(eng: headrace.Engine, schema: str | None, time: str, late:
     said(found.value, *words)
 
 
-def test_a_window_of_too_many_panes(eng: headrace.Engine) -> None:
+@pytest.mark.parametrize("shown", ["count(*)", "max(k)"], ids=["shared", "plain"])
+def test_a_window_of_too_many_panes(eng: headrace.Engine, shown: str) -> None:
     with pytest.raises(PlanError) as found:
-        eng.add("SELECT count(*) AS n FROM s GROUP BY window(ts, '999999 hours', '1 millisecond')")
+        eng.add(f"SELECT {shown} AS n FROM s GROUP BY window(ts, '999999 hours', '1 millisecond')")
     said(found.value, "panes_max", "3,599,996,400,000 panes")
     assert [q.name for q in eng.queries()] == ["good"]
 

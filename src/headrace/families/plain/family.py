@@ -12,6 +12,7 @@ from headrace.config import Config
 from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, RelationOf, Workplace
 from headrace.families.plain.plan import Way, explain_plain, how, plain_price_s, way_of
 from headrace.families.stored import StoredReader
+from headrace.families.window_limit import check_panes
 from headrace.runtime.statistics import Histories, Stats, load_of
 from headrace.sql.query import Query
 from headrace.values import Relation
@@ -29,6 +30,7 @@ class Plain:
         return Claim(relation_of(query.source))
 
     def check(self, query: Query, claim: Claim, config: Config) -> str:
+        check_panes(query, config)
         return ""
 
     def plan(self) -> PlainPlan:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.config import Config
 from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, Refusal, RelationOf, Workplace
 from headrace.families.stored import StoredReader
+from headrace.families.window_limit import check_panes
 from headrace.runtime.statistics import Stats
 from headrace.sql.query import Query
 from headrace.values import Relation
@@ -31,9 +32,10 @@ class Windows:
         return asked if isinstance(asked, Refusal) else Claim(asked)
 
     def check(self, query: Query, claim: Claim, config: Config) -> str:
-        from headrace.families.windows.sketches.weighing import check_window
+        from headrace.families.windows.sketches.weighing import check_registers
 
-        check_window(query, config)
+        check_panes(query, config)
+        check_registers(query, config)
         return ""
 
     def plan(self) -> WindowsPlan:

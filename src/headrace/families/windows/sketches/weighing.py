@@ -16,17 +16,9 @@ def registers_bytes(measure: Measure, shapes: tuple[Shape, ...], costs: Costs) -
     return held_most(shapes, trees, costs.best == TABLE) << measure.params[0]
 
 
-def check_window(query: Query, config: Config) -> None:
-    """Refuse a window of too many panes, and registers that one group alone has no room for."""
-    if query.window is None:
-        return
-    panes = query.window.range_us // query.window.grain_us
-    if panes > config.panes_max:
-        raise PlanError(
-            f"the window of {query.name!r} spans too many panes", value=f"{panes:,} panes of {query.window}",
-            choices=(f"panes_max = {config.panes_max:,}",),
-            hint="a shorter range, or a slide and offset that divide it more coarsely", code="PANES",
-        )  # fmt: skip
+def check_registers(query: Query, config: Config) -> None:
+    """Refuse registers that one group alone has no room for."""
+    assert query.window is not None
     shape = Shape(query.window.range_us, query.window.slide_us, query.window.offset_us)
     for aggregate in query.aggregates:
         if aggregate.op != "approx_count_distinct" or refusal(aggregate) is not None:
