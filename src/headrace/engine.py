@@ -348,7 +348,7 @@ class Engine:
         if family.name not in self._readers:
             archive = Archive(self.home.disk, self.config, self.catalog.relation, self._ledger, self._answers,
                               lambda: self.spark)
-            self._readers[family.name] = family.reader(archive)
+            self._readers.setdefault(family.name, family.reader(archive))  # readers may be several threads
         return self._readers[family.name]
 
     def _all_logs(self) -> dict[str, tuple[Ledger, AnswerLog]]:
