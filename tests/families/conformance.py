@@ -138,6 +138,8 @@ def it_is_explained_listed_and_described(
         assert [column for column, _ in about.columns] == race.eng.results(name).column_names
         assert race.eng.results(name, limit=1).column_names == race.eng.results(name).column_names
     assert {q.family for q in race.eng.queries()} == {case.family}
+    is_last = case.family == registry.FAMILIES[-1].name
+    assert all(bool(q.reason) == is_last for q in race.eng.queries()), "a reason says why nobody shares it"
 
 
 def shares_add_up_to_what_was_measured(

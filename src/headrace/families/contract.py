@@ -76,7 +76,7 @@ class Archive:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A query and its claim; `reason`: why no family before shares it."""
+    """A query and its claim; `reason`: why nobody shares it, if nobody does."""
 
     registered: Registered
     claim: Claim

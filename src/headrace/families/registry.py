@@ -12,12 +12,13 @@ from headrace.families.windows.family import Windows
 from headrace.sql.query import Query
 
 FAMILIES: tuple[Family, ...] = (Windows(), Joins(), Plain())
-"""In the order they are asked: the first that claims a query runs it.  The first also counts the rows of a round."""
+"""In the order they are asked: the first that claims a query runs it.  The last shares nothing and takes every query;
+the first also counts the rows of a round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Who runs a query, with its claim; `reason`: why no family before that one does."""
+    """Who runs a query, with its claim; `reason`: why nobody shares it, if nobody does."""
 
     family: Family
     claim: Claim
@@ -25,14 +26,17 @@ class Run:
 
 
 def run_of(query: Query, relation_of: RelationOf) -> Run:
-    """The last family that has something to say of a query it refuses knows the query best."""
+    """The last that has something to say of a query it refuses knows the query best."""
+    *sharing, last = FAMILIES
     reason = ""
-    for family in FAMILIES:
+    for family in sharing:
         found = family.claims(query, relation_of)
         if isinstance(found, Claim):
-            return Run(family, found, reason)
+            return Run(family, found, "")
         reason = found.reason or reason
-    raise AssertionError("the last family takes every query")
+    claim = last.claims(query, relation_of)
+    assert isinstance(claim, Claim), "the last family takes every query"
+    return Run(last, claim, reason)
 
 
 def family_of(registered: Registered, relation_of: RelationOf) -> Family:
