@@ -204,6 +204,8 @@ class JoinScenario:
         self.joints = Joints(self._disk, self._config, self.catalog.relation, self._ledger)
         jobs: list[Job] = [CountJob(), JoinsJob(self.joints)]
         for name, relation in relations_of(self._source).items():
+            place = Place(self._disk, self._ledger(name), relation, self._config)
+            place.make_folders(JoinsJob.folders)
             self.pipelines[name] = Pipeline(self.home, relation, self.catalog, jobs, self._config,
                                             lambda registered: "joins", AtOnce())
 

@@ -10,7 +10,7 @@ and opened again from the last committed round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -155,6 +155,11 @@ class Place:
     @property
     def folder(self) -> str:
         return self.ledger.folder
+
+    def make_folders(self, parts: Iterable[str]) -> None:
+        """Beside the stream's rounds, those that are missing."""
+        for part in parts:
+            self.disk.make_folder(f"{self.folder}/{part}")
 
 
 SNAPSHOT = "table"

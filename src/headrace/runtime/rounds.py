@@ -102,9 +102,9 @@ class Pipeline:
         check_catalog(self.ledger, self._catalog)
         self.ledger.check_sizes()
         self._rest()
-        for part in sorted({part for job in self._jobs for part in job.folders}):
-            self._home.disk.make_folder(f"{self.ledger.folder}/{part}")
         place = Place(self._home.disk, self.ledger, self.relation, self._config)
+        for job in self._jobs:
+            place.make_folders(job.folders)
         self._works = {job.name: job.open(place) for job in self._jobs}
         newest = self.ledger.newest
         self._next_id = 0 if newest is None else newest.round_id + 1

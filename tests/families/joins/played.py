@@ -16,6 +16,7 @@ import pyarrow as pa
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.families.joins.expand import JoinLog, JoinReader
+from headrace.families.joins.job import JoinsJob
 from headrace.families.joins.probes import Rates
 from headrace.families.joins.probing import Report, Task, look_all, take_batch
 from headrace.families.joins.rounds import JoinRound, round_path
@@ -157,7 +158,9 @@ class Played:
         known, relation = self.sides.get(name), self.catalog.relation(name)
         ledger = self._ledger(name)
         commits = Commits(self.home, name, ledger, cast(SparkLogs, _NoLogs()), self.catalog, self.config)
-        side = Side(relation, ledger, Turns(Place(self.home.disk, ledger, relation, self.config), self.joints), commits)
+        place = Place(self.home.disk, ledger, relation, self.config)
+        place.make_folders(JoinsJob.folders)
+        side = Side(relation, ledger, Turns(place, self.joints), commits)
         if known is not None:
             side.kept, side.newest_us = known.kept, known.newest_us
         self.sides[name] = side

@@ -12,6 +12,7 @@ import pytest
 from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.families.windows import fold_plan
+from headrace.families.windows.job import WindowsJob
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
 from tests.families.windows.logged import FOLDER, Answer, Logged, Row, by_end, near
@@ -47,7 +48,9 @@ def go_on(disk: QuickDisk, noted: Callable[[int], None] = lambda number: None, r
 
 
 def start(root: Path, disk: QuickDisk) -> None:
-    Home(root, disk).stream_folder("s")
+    folder = Home(root, disk).stream_folder("s")
+    for part in WindowsJob.folders:
+        disk.make_folder(f"{folder}/{part}")
 
 
 class Recorded:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -195,6 +195,19 @@ class RingPlan:
     lane: Lane | None = None
     members: dict[int, Share] = field(default_factory=dict)
     measures: Counter[Measure] = field(default_factory=Counter)
+    _edges: dict[Expr, set[int]] | None = None  # as far as they are known
+
+    def add(self, query_id: int, share: Share) -> None:
+        self.members[query_id] = share
+        self.measures.update(share.measures)
+        if self._edges is not None:
+            for cell, band in zip(self.slot.cells, share.bands, strict=True):
+                self._edges[cell].update(band.edges())
+
+    def remove(self, query_id: int) -> None:
+        self.measures.subtract(self.members.pop(query_id).measures)
+        self.measures += Counter()  # drops what nobody needs
+        self._edges = None
 
     @property
     def key(self) -> RingKey:
@@ -205,13 +218,15 @@ class RingPlan:
         """Panes of the longest window."""
         return max(s.window.range_us for s in self.members.values()) // self.grain_us
 
-    def edges(self) -> dict[Expr, set[int]]:
+    def edges(self) -> Mapping[Expr, set[int]]:
         """Of the bands its queries take, for each cell."""
-        taken = zip(*{s.bands for s in self.members.values()}, strict=True)
-        return {
-            cell: {edge for band in set(bands) for edge in band.edges()}
-            for cell, bands in zip(self.slot.cells, taken, strict=True)
-        }
+        if self._edges is None:
+            taken = zip(*{s.bands for s in self.members.values()}, strict=True)
+            self._edges = {
+                cell: {edge for band in set(bands) for edge in band.edges()}
+                for cell, bands in zip(self.slot.cells, taken, strict=True)
+            }
+        return self._edges
 
 
 class Seating:
@@ -230,8 +245,7 @@ class Seating:
             ring = RingPlan(share.slot, share.window.grain_us, lane)
             self.rings[ring.key] = ring
             self._by_slot.setdefault(share.slot, []).append(ring)
-        ring.members[query_id] = share
-        ring.measures.update(share.measures)
+        ring.add(query_id, share)
         self.shares[query_id] = share
         self.ring_of[query_id] = ring
         return ring
@@ -251,11 +265,9 @@ class Seating:
         return self._by_slot.get(slot, ())
 
     def remove(self, query_id: int) -> RingPlan:
-        share = self.shares.pop(query_id)
+        del self.shares[query_id]
         ring = self.ring_of.pop(query_id)
-        del ring.members[query_id]
-        ring.measures.subtract(share.measures)
-        ring.measures += Counter()  # drops what nobody needs
+        ring.remove(query_id)
         if not ring.members:
             del self.rings[ring.key]
             self._by_slot[ring.slot].remove(ring)

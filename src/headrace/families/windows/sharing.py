@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -44,8 +45,10 @@ class StreamWindows:
         else:
             forms = {i: self._crowd.preferred(asked) for i, asked in come.items()}
             slots.update(form.slot for form in forms.values())
+            first = min(come, default=math.inf)
             for ring in (ring for slot in slots for ring in self.seating.rings_of(slot)):
-                forms |= ring.members
+                if ring.lane is None or first < next(reversed(ring.members)):  # who comes last to a lane sits last
+                    forms |= ring.members
         self._seat(forms)
 
     def _seat(self, forms: Mapping[int, Share]) -> None:
