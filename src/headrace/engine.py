@@ -36,6 +36,7 @@ from headrace.config import Config
 from headrace.errors import CatalogError, HeadraceWarning
 from headrace.families.contract import Archive, Reader
 from headrace.families.registry import family_of, run_of
+from headrace.pausing import look_through_now
 from headrace.quoting import quote_name
 from headrace.reading import Answer, QueryInfo, page_of, watch_answers
 from headrace.runtime.answers import AnswerLog
@@ -132,6 +133,7 @@ class Engine:
         self.catalog.add(list(map(self._bind, queries.values(), queries)))
         if len(queries) >= PLANNED_AT_ONCE:
             self._plans.catch_up()
+            look_through_now()
         return list(queries)
 
     def drop(self, query: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.costing import estimate_line, forecast
+from headrace.pausing import collector_paused
 from headrace.planning import Plans
 from headrace.reading import QueryInfo
 from headrace.runtime.statistics import Histories, Stats, rows_expected
@@ -36,7 +37,7 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Histories, pla
     if registered.quarantine:
         lines.append(f"  state:    quarantined: {registered.quarantine}")
         lines.append(f"  next:     {_AGAIN}")
-    with plans.lock:
+    with plans.lock, collector_paused():
         plans.refresh()
         with plans.including(registered):
             title, *how = plans.by_family[plans.run_of(registered).family.name].explain_query(registered.id, rounds)
@@ -50,7 +51,7 @@ def explain_all(catalog: Catalog, rounds: Histories, plans: Plans | None = None)
     total = len(catalog.queries)
     relations = _many(len(catalog.relations), "stream or table", "streams and tables")
     lines = [f"catalog version {catalog.version}: {relations}, {_many(total, 'query', 'queries')}"]
-    with plans.lock:
+    with plans.lock, collector_paused():
         plans.refresh()
         for relation in catalog.relations.values():
             lines += ["", *_explain_relation(relation, catalog, plans, rounds)]

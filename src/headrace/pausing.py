@@ -46,6 +46,11 @@ def collector_paused() -> Iterator[None]:
         _pause.end()
 
 
+def look_through_now() -> None:
+    """The full pass that very many new objects have brought near, before somebody else has to wait for it."""
+    gc.collect()
+
+
 def set_aside() -> None:
     """What there is now lives long, such as planned queries: it need not be looked at again every few rounds."""
     gc.collect()
