@@ -61,9 +61,10 @@ def test_two_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> Non
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("run", [1, 2])
 def test_many_kills_leave_the_same_answers(long: Answers, tmp_path: Path, run: int, seed: int) -> None:
-    hits = kill_and_restart(CHILD, tmp_path, "long", draw_kills(Random(seed)))
-    assert hits >= 12
+    kills = draw_kills(Random(seed))
+    hits = kill_and_restart(CHILD, tmp_path, "long", kills)
     check_same(tmp_path / "race", "long", long)
+    assert hits >= len(kills) // 2, "most moments were over before the kill came: how many is chance"
 
 
 def draw_kills(r: Random) -> list[Kill]:
