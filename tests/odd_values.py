@@ -5,7 +5,7 @@ Doubles and floats are drawn as bit patterns: NaN has many, and Spark must not t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -34,13 +34,13 @@ TIMES = (0, -1, 1, 1_711_846_800_000_000, 1_710_054_000_000_000, 951_782_400_000
 Draw = Callable[[Random], Any]
 
 
-def doubles(values: list[float | int | None]) -> pa.Array:
+def doubles(values: Sequence[float | int | None]) -> pa.Array:
     """Floats as they are; whole numbers are bit patterns."""
     bits = [v if isinstance(v, int) else _bits(v, "<f8", "<u8") for v in values]
     return _masked(np.array([b or 0 for b in bits], np.uint64).view(np.float64), values)
 
 
-def floats(values: list[float | int | None]) -> pa.Array:
+def floats(values: Sequence[float | int | None]) -> pa.Array:
     bits = [v if isinstance(v, int) else _bits(v, "<f4", "<u4") for v in values]
     return _masked(np.array([b or 0 for b in bits], np.uint32).view(np.float32), values)
 
@@ -49,7 +49,7 @@ def _bits(value: float | None, kind: str, whole: str) -> int:
     return 0 if value is None else int(np.array([value], kind).view(whole)[0])
 
 
-def _masked(values: Any, drawn: list[float | int | None]) -> pa.Array:
+def _masked(values: Any, drawn: Sequence[float | int | None]) -> pa.Array:
     return pa.array(values, mask=np.array([v is None for v in drawn], np.bool_))
 
 

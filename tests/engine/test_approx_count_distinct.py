@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.families.windows.columns import NO_LIMITS, part_names, part_sql, parts_of
+from headrace.families.windows.columns import NO_LIMITS, asked_for, part_names, part_sql, parts_of
 from headrace.families.windows.measures import measures_for
 from headrace.families.windows.sketches import hll_kernels
 from headrace.families.windows.sketches.arriving import arrive
@@ -54,11 +54,15 @@ def check(spark: SparkSession, text: str, kind: Type, rsd: float | None, rows: s
     (part,) = parts_of(measure)
     theirs = "approx_count_distinct(x)" if rsd is None else f"approx_count_distinct(x, {rsd}D)"
     limits = replace(NO_LIMITS, is_small=rsd is None)
-    inner = f"SELECT g, x, {argument_sql(*part, limits)} AS a FROM (SELECT g, {text} AS x FROM ({rows}))"
     name = part_names((measure,))[part]
-    ours = part_sql(part[0], "a", limits)
-    both = spark.sql(f"SELECT g, {theirs} AS spark, {ours} AS {name} FROM ({inner}) GROUP BY g").toArrow()
-    lists = (arrive(both, (measure,)) if limits.is_small else both).column(name).combine_chunks()
+    function, arg = asked_for((measure,), limits).columns[name]
+    if limits.is_small:
+        function = f"{function.partition(':')[0]}:{1 << 20}"  # larger cells than a round would send, too
+    inner = f"SELECT g, x, {argument_sql(function, arg)} AS a FROM (SELECT g, {text} AS x FROM ({rows}))"
+    ours = part_sql(function, "a", limits)
+    shown = f"g, {theirs} AS spark, count(1) AS m0, {ours} AS {name}"
+    both = spark.sql(f"SELECT {shown} FROM ({inner}) GROUP BY g").toArrow()
+    lists = (arrive(both, (measure,), limits) if limits.is_small else both).column(name).combine_chunks()
     offsets = np.append(0, np.cumsum([len(item) for item in lists])).astype(np.int64)
     threshold, raw, bias = hll_tables(spark, precision)
     found = []

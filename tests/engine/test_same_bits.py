@@ -75,9 +75,9 @@ def check(
     chosen: list[list[tuple[bool, int]]] = [[], []]
     own, which, r = job.WindowsWork._collect, [0], Random(seed)
 
-    def note(self: job.WindowsWork, batch: Any, cuts: Any, as_rows: bool) -> Any:
+    def note(self: job.WindowsWork, batch: Any, cuts: Any, limits: Any, as_rows: bool) -> Any:
         chosen[which[0]].append((as_rows, len(cuts.cuts)))
-        return own(self, batch, cuts, as_rows)
+        return own(self, batch, cuts, limits, as_rows)
 
     monkeypatch.setattr(job.WindowsWork, "_collect", note)
     races = []

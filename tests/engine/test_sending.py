@@ -29,9 +29,9 @@ def test_rows_and_groups_give_the_same_answers(
     sent: list[bool] = []
     own = job.WindowsWork._collect
 
-    def note(self: job.WindowsWork, batch: Any, cuts: Any, as_rows: bool) -> Any:
+    def note(self: job.WindowsWork, batch: Any, cuts: Any, limits: Any, as_rows: bool) -> Any:
         sent.append(as_rows)
-        return own(self, batch, cuts, as_rows)
+        return own(self, batch, cuts, limits, as_rows)
 
     monkeypatch.setattr(job.WindowsWork, "_collect", note)
     monkeypatch.setattr(sending, "LOOK_ROUNDS", 2)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from headrace.config import Config
+from headrace.families.windows.sketches.kinds import SENT_MAX
 from tests.engine import random_windows
 from tests.engine import test_oracle as oracle
 from tests.engine import test_queries_come_and_go as changes
@@ -206,6 +207,31 @@ def test_sketches_that_take_too_much_memory_are_refused(spark: SparkSession, tmp
     assert race.state("many")[0] == "quarantined"
     assert "sketch_bytes_max = 20,000" in race.state("many")[1]
     race.check("few")
+
+
+def test_a_round_of_too_many_values_is_asked_for_as_sketches(spark: SparkSession, tmp_path: Path) -> None:
+    """What is sent as it comes is larger than its sketches; nobody is refused for that."""
+    race = Race(spark, tmp_path, config=Config.of(sketch_bytes_max=20_000))
+    race.eng.add(asked("approx_count_distinct(n, 0.2) AS v", "'10 seconds'", ""), name="few")
+    race.feed([row(i / 1_000, n=i) for i in range(4_000)], [row(40)])
+    race.eng.run()
+    assert race.state("few")[0] == "live"
+    race.check("few")
+
+
+def test_a_cell_of_very_many_rows_is_asked_for_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small round with more rows of a cell than are sent as they come, then rounds of few rows: all are Spark's."""
+    monkeypatch.setattr("headrace.families.windows.job.LOOK_ROUNDS", 1)
+    race = Race(spark, tmp_path)
+    own = "approx_count_distinct({0}) AS a, percentile({0}, 0.5) AS m"
+    race.eng.add_many({c: asked(own.format(c), "'10 seconds'", "") for c in ("n", "big", "x")})
+    many = [row(i / 1_000, n=i % 700, big=i, x=i / 7) for i in range(SENT_MAX + 10)]
+    race.feed(many, [row(20 + i, n=i, big=i, x=-0.0) for i in range(9)], [row(40)], [row(60)])
+    race.eng.run()
+    for name in ("n", "big", "x"):
+        race.check(name)
 
 
 SKETCHED = [

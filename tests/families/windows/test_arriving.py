@@ -8,26 +8,26 @@ from random import Random
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from headrace.families.windows.columns import NO_LIMITS, part_names, part_sql
+from headrace.families.windows.columns import NO_LIMITS, asked_for, part_names, part_sql, parts_of
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.sketches import kinds
-from headrace.families.windows.sketches.arriving import arrive
-from headrace.families.windows.sketches.hll_kernels import coupons_of
+from headrace.families.windows.sketches.arriving import AS_THEY_COME, arrive, came_whole
+from headrace.families.windows.sketches.hll_kernels import bits_of, coupons_of, hash_ints, hash_longs
 from headrace.families.windows.sketches.kinds import HLL_FORM, Limits, argument_sql
 from headrace.families.windows.sketches.value_kernels import thin_runs
 from headrace.sql.tree import Column
-from headrace.values import BIGINT, DOUBLE
+from headrace.values import BIGINT, DOUBLE, INT, STRING
 from tests.odd_values import DOUBLE_BITS, doubles
 
 SMALL = replace(NO_LIMITS, is_small=True)
 RUNS = st.lists(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30), max_size=6)
 MEASURES = (
     Measure("hll", Column("n", BIGINT), (9, HLL_FORM)), Measure("hll", Column("x", DOUBLE), (4, HLL_FORM)),
+    Measure("hll", Column("i", INT), (9, HLL_FORM)), Measure("hll", Column("s", STRING), (9, HLL_FORM)),
     Measure("points", Column("x", DOUBLE), (3,)), Measure("points", Column("n", BIGINT), (50,)),
     Measure("values", Column("x", DOUBLE), ()), Measure("values", Column("n", BIGINT), ()),
     Measure("distinct", Column("n", BIGINT), ()),
@@ -59,6 +59,18 @@ def test_hashes_become_the_highest_coupon_of_each_register(runs: list[list[int]]
         assert sorted(found) == sorted((rank << precision) + register for register, rank in most.items())
 
 
+def test_numbers_are_hashed_as_spark_does(spark: SparkSession, seed: int) -> None:
+    r = Random(seed)
+    longs = [0, -1, 1, 2**63 - 1, -(2**63), *(r.randint(-(2**63), 2**63 - 1) for _ in range(2_000))]
+    reals = [*DOUBLE_BITS, *(r.gauss(0, 1e3) for _ in range(len(longs) - len(DOUBLE_BITS)))]
+    rows = pa.table({"l": longs, "i": pa.array([v >> 32 for v in longs], pa.int32()), "d": doubles(reals)})
+    spark.createDataFrame(rows).createOrReplaceTempView("hashed")
+    theirs = spark.sql("SELECT xxhash64(l) AS l, xxhash64(i) AS i, xxhash64(d + 0D) AS d FROM hashed").toArrow()
+    assert hash_longs(rows["l"].to_numpy()).tolist() == theirs["l"].to_pylist()
+    assert hash_ints(rows["i"].to_numpy()).tolist() == theirs["i"].to_pylist()
+    assert hash_longs(bits_of(rows["d"].to_numpy())).tolist() == theirs["d"].to_pylist()
+
+
 @settings(max_examples=100, deadline=None)
 @given(runs=RUNS, most=st.integers(1, 12))
 def test_runs_are_thinned_to_the_middles_of_equal_shares(runs: list[list[int]], most: int) -> None:
@@ -71,26 +83,30 @@ def test_runs_are_thinned_to_the_middles_of_equal_shares(runs: list[list[int]], 
 
 
 def sent(spark: SparkSession, limits: Limits) -> pa.Table:
-    shown = [f"{part_sql(function, f'({argument_sql(function, text, limits)})', limits)} AS {name}"
-             for (function, text), name in part_names(MEASURES).items()]
+    shown = [f"{part_sql(function, f'({argument_sql(function, text)})', limits)} AS {name}"
+             for name, (function, text) in asked_for(MEASURES, limits).columns.items()]
     return spark.sql(f"SELECT k, {', '.join(shown)} FROM arriving GROUP BY k ORDER BY k").toArrow()
 
 
-@pytest.mark.parametrize("hashes_max", [50, kinds.HASHES_MAX], ids=["cut short", "whole"])
-def test_small_rounds_arrive_as_larger_ones_are_sent(
-    spark: SparkSession, seed: int, monkeypatch: pytest.MonkeyPatch, hashes_max: int
-) -> None:
-    """Cells of no value to more than are sent as they are; one of more values than may be listed has none."""
-    monkeypatch.setattr(kinds, "HASHES_MAX", hashes_max)
+def test_small_rounds_arrive_as_larger_ones_are_sent(spark: SparkSession, seed: int) -> None:
+    """Cells of no value to more than are kept; one of more values than may be listed has none."""
     r = Random(seed)
     keys = [k for k, many in enumerate([1, 2, 5, 7, 30, 110, 900]) for _ in range(many)]
     rows = pa.table({
         "k": keys, "x": doubles([r.choice([None, *DOUBLE_BITS, r.gauss(0, 9)]) for _ in keys]),
         "n": [r.choice([None, r.randint(-9, 9), r.randint(-(2**63), 2**63 - 1)]) for _ in keys],
+        "i": pa.array([r.choice([None, r.randint(-9, 9), r.randint(-(2**31), 2**31 - 1)]) for _ in keys], pa.int32()),
+        "s": [r.choice([None, "", "a", str(r.random())]) for _ in keys],
     })  # fmt: skip
     spark.createDataFrame(rows).createOrReplaceTempView("arriving")
     limits = replace(NO_LIMITS, values=500)
-    theirs, ours = sent(spark, limits), arrive(sent(spark, replace(limits, is_small=True)), MEASURES)
+    small = replace(limits, is_small=True)
+    theirs, raw = sent(spark, limits), sent(spark, small)
+    assert came_whole(raw, MEASURES, small, 1 << 30) and raw.num_columns < theirs.num_columns
+    ours = arrive(raw, MEASURES, small)
+    sent_bytes = sum(raw[n].nbytes for n, part in asked_for(MEASURES, small).columns.items()
+                     if part[0].partition(":")[0] in AS_THEY_COME)  # fmt: skip
+    assert came_whole(raw, MEASURES, small, sent_bytes) and not came_whole(raw, MEASURES, small, sent_bytes - 1)
     assert ours.schema.equals(theirs.schema), f"{ours.schema}\n{theirs.schema}"
     for (function, _), name in part_names(MEASURES).items():
         for key, a, b in zip(ours["k"], ours[name].to_pylist(), theirs[name].to_pylist(), strict=True):
@@ -110,13 +126,13 @@ def same(function: str, ours: object, theirs: object) -> bool:
     return np.array_equal(np.array(ours), np.array(theirs), equal_nan=isinstance(ours[0], float) if ours else False)
 
 
-def test_hashes_cut_short_are_no_more_than_coupons(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever their rest is: none, one bit, all bits."""
-    monkeypatch.setattr(kinds, "HASHES_MAX", 10)
-    rests = [0, 1, (1 << 55) - 1, 1 << 54, *(1 << i for i in range(55)), *((1 << i) - 1 for i in range(1, 56))]
-    hashes = [(register << 55 | rest) - (register >> 8 << 64) for register in (0, 5, 511) for rest in rests]
-    spark.createDataFrame([(h,) for h in hashes], "h BIGINT").createOrReplaceTempView("hashes")
-    text = part_sql("coupons:9", "h", SMALL)
-    (row,) = spark.sql(f"SELECT {text} AS sent FROM hashes").collect()
-    assert len(row.sent) == 3 * 56
-    assert {coupon(h, 9) for h in row.sent} == {coupon(h, 9) for h in hashes}
+def test_a_cell_of_too_many_rows_is_noticed(spark: SparkSession) -> None:
+    """Whatever its values are, null or not; other cells are sent all the same."""
+    most = kinds.SENT_MAX
+    rows = f"SELECT id % 7 AS n, CAST(id AS INT) AS i, 1D AS x, CAST(NULL AS STRING) AS s, IF(id < {most}, 0, 1) AS k"
+    small = replace(NO_LIMITS, is_small=True)
+    for many, is_whole in ((2 * most, True), (2 * most + 1, False)):
+        spark.sql(f"{rows} FROM range({many})").createOrReplaceTempView("arriving")
+        found = sent(spark, small)
+        assert came_whole(found, MEASURES, small, 1 << 30) == is_whole
+        assert found[part_names(MEASURES)[parts_of(MEASURES[0])[0]]].null_count == (not is_whole)

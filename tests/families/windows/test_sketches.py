@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headrace.families.windows.columns import ROWS_PART, part_names, parts_of
+from headrace.families.windows.columns import NO_LIMITS, ROWS_PART, part_names, parts_of
 from headrace.families.windows.dearest import dearest_sketch
 from headrace.families.windows.measures import ROWS, Measure
 from headrace.families.windows.panes import holds
@@ -423,8 +423,8 @@ def test_whose_sketches_are_the_largest_of_a_round_is_told() -> None:
     })
     program = Program((), None, (), ())
     shares = {n: Share(Slot(None, ()), Window(10, 10), (ROWS, m), program) for n, m in ((1, few), (2, many))}
-    assert dearest_sketch(cuts, table, shares, 10_000) == {}
-    found = dearest_sketch(cuts, table, shares, 5_000)
+    assert dearest_sketch(cuts, table, NO_LIMITS, shares, 10_000) == {}
+    found = dearest_sketch(cuts, table, NO_LIMITS, shares, 5_000)
     assert set(found) == {2} and "sketch_bytes_max = 5,000" in found[2]
 
 

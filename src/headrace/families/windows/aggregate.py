@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from headrace.families.windows.cells import attribute_sql, rank_sql
-from headrace.families.windows.columns import KIND, NO_LIMITS, counted, part_names, part_sql
+from headrace.families.windows.columns import KIND, NO_LIMITS, asked_for, counted, part_sql
 from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
 from headrace.families.windows.sameness import is_same_in_a_group
 from headrace.families.windows.sketches.kinds import Limits, argument_sql
@@ -114,8 +114,8 @@ def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, s
     newest = "max(t)" if "t" in columns else "CAST(NULL AS BIGINT)"
     aggregates = [f"{newest} AS {NEWEST}"]
     args = {"1": "1"}
-    for (function, text), name in part_names(cuts.measures).items():
-        arg = args.setdefault(argument_sql(function, text, limits), f"a{len(args)}")
+    for name, (function, text) in asked_for(cuts.measures, limits).columns.items():
+        arg = args.setdefault(argument_sql(function, text), f"a{len(args)}")
         aggregates.append(f"{part_sql(function, arg, limits)} AS {name}")
     columns.update((name, text) for text, name in args.items() if name != text)
     made = ", ".join(f"{text} AS {name}" for name, text in columns.items())

@@ -7,6 +7,7 @@ once, whoever needs it; the rest is arithmetic on the groups Spark leaves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +24,7 @@ from headrace.sql.tree import Call, Expr
 
 KIND = "_headrace_kind"
 LOW = (1 << 32) - 1
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "double")  # hashed where they arrive
 SMALL = ("tinyint", "smallint", "int")  # too small for a sum to overflow below 2³² rows
 
 Part = tuple[str, str]
@@ -87,6 +89,32 @@ def part_names(measures: tuple[Measure, ...]) -> Mapping[Part, str]:
     """The name of each part in the aggregate and in the pane log; the number of rows is always among them."""
     parts = dict.fromkeys([ROWS_PART, *(p for m in measures for p in parts_of(m))])
     return {part: f"m{i}" for i, part in enumerate(parts)}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What Spark is asked for, by the name of the column it is sent as; and, for each part that is needed, the column
+    it is made of."""
+
+    columns: Mapping[str, Part]
+    sources: Mapping[Part, str]
+
+
+@lru_cache(maxsize=64)
+def asked_for(measures: tuple[Measure, ...], limits: kinds.Limits) -> Asked:
+    """Where values are sent as they come, a percentile and a distinct count may be made of the same ones."""
+    names: dict[Part, str] = {}
+    numbers = {parts_of(m)[0]: _number(m.arg) for m in measures if m.kind == "hll" and m.arg is not None
+               and m.arg.type.name in NUMBERS}  # fmt: skip
+    sources = {}
+    for part, name in part_names(measures).items():
+        asked = kinds.as_it_comes(*part, numbers.get(part)) if limits.is_small else part
+        sources[part] = names.setdefault(asked, name)
+    return Asked({name: part for part, name in names.items()}, sources)
+
+
+def _number(arg: Expr) -> str:
+    return _real(arg) if arg.type.name == "double" else counted(arg, emit(arg))
 
 
 def ring_columns(measure: Measure, parts: Sequence[pa.ChunkedArray]) -> list[Values]:

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from headrace.families.windows.aggregate import PANE, all_keys, cell_name, key_name, word_names
 from headrace.families.windows.cells import cell
-from headrace.families.windows.columns import part_names, parts_of
+from headrace.families.windows.columns import asked_for, parts_of
 from headrace.families.windows.plan import Cuts, Share
+from headrace.families.windows.sketches.kinds import Limits
 from headrace.sql.bands import split
 from headrace.sql.tree import Expr, columns_of
 
@@ -35,19 +36,23 @@ def dearest(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share], limit: int
     return {query_id: reason for query_id, share in shares.items() if worst.is_asked_by(share)}
 
 
-def dearest_sketch(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share], limit: int) -> dict[int, str]:
+def dearest_sketch(
+    cuts: Cuts, table: pa.Table, limits: Limits, shares: Mapping[int, Share], limit: int
+) -> dict[int, str]:
     """Query id → reason, for those whose sketches are the largest in a round with more than `limit` bytes of them."""
-    names = part_names(cuts.measures)
-    sizes = {m: table.column(names[parts_of(m)[0]]).nbytes for m in cuts.measures if m.is_sketch}
+    sources = asked_for(cuts.measures, limits).sources
+    columns = {m: sources[parts_of(m)[0]] for m in cuts.measures if m.is_sketch}
+    sizes = {name: table.column(name).nbytes for name in columns.values()}
     total = sum(sizes.values())
     if total <= limit:
         return {}
-    worst = max(sizes, key=lambda m: sizes[m])
+    worst = max(sizes, key=lambda name: sizes[name])
     reason = (
         f"SKETCH_BYTES: a round has {sizes[worst]:,} bytes of its sketches, {total:,} in all, more than "
         f"sketch_bytes_max = {limit:,}; use fewer groups or wider slides, or raise the limit"
     )
-    return {query_id: reason for query_id, share in shares.items() if worst in share.measures}
+    asking = {m for m, name in columns.items() if name == worst}
+    return {query_id: reason for query_id, share in shares.items() if asking.intersection(share.measures)}
 
 
 def _factors(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share]) -> Iterator[Factor]:

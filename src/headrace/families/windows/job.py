@@ -28,10 +28,11 @@ from headrace.families.windows.gauge import Gauge
 from headrace.families.windows.plan import Cuts, Share
 from headrace.families.windows.rings import Rings
 from headrace.families.windows.rows import place_rows, rows_sql
-from headrace.families.windows.sending import NOTHING_KNOWN, Sending, SendingState
-from headrace.families.windows.sketches.arriving import arrive
+from headrace.families.windows.sending import LOOK_ROUNDS, NOTHING_KNOWN, Sending, SendingState
+from headrace.families.windows.sketches.arriving import arrive, came_whole
 from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.groves import limits_of
+from headrace.families.windows.sketches.kinds import Limits
 from headrace.families.windows.suspects import Evaluating, QuerySearch, find_by_value, users_of
 from headrace.quoting import quote_name
 from headrace.runtime.answers import Pieces
@@ -76,7 +77,7 @@ class WindowsWork:
         self._answering = Answering()
         self._gauge = Gauge()
         self._declared: list[tuple[Expr, tuple[int, ...]]] = []
-        self._failures = 0
+        self._failures = self._grouped_rounds = 0
         self._sending = Sending(place.config.cut_rows_max // 2, chosen.sending)
 
     @property
@@ -93,10 +94,14 @@ class WindowsWork:
         faults = self._learn_bias(cuts, batch.frame.sparkSession)
         if faults:
             return Reading(_nothing, faults=faults)
+        limits = self._limits(batch, as_rows)
         with watch.stage("spark"):
-            table, faults = self._collect_or_blame(batch, cuts, as_rows)
+            table, faults = self._collect_or_blame(batch, cuts, limits, as_rows)
         if table is None:
             return Reading(_nothing, faults=faults) if faults else self.read(batch, round, watch)
+        if limits.is_small and not came_whole(table, cuts.measures, limits, self._place.config.sketch_bytes_max):
+            self._grouped_rounds = LOOK_ROUNDS
+            return self.read(batch, round, watch)
         if as_rows:
             self._sending.note(table.num_rows, table.num_rows, as_rows)
         if table.num_rows > self._place.config.cut_rows_max:
@@ -104,7 +109,7 @@ class WindowsWork:
                 return self.read(batch, round, watch)
             faults = dearest(cuts, table, self._rings.shares(), self._place.config.cut_rows_max)
             return Reading(_nothing, faults=faults)
-        faults = dearest_sketch(cuts, table, self._rings.shares(), self._place.config.sketch_bytes_max)
+        faults = dearest_sketch(cuts, table, limits, self._rings.shares(), self._place.config.sketch_bytes_max)
         if faults:
             return Reading(_nothing, faults=faults)
         census, panes = _census(table)
@@ -113,7 +118,13 @@ class WindowsWork:
             self._rings.cutting.note(census.rows, panes.num_rows)
         self._failures = 0
         facts = Facts(batch.frame.sparkSession, self._place.config.quarantine_probes_max)
-        return Reading(partial(self._answer, cuts, panes, facts, self._chosen()), census)
+        self._grouped_rounds -= self._grouped_rounds > 0
+        return Reading(partial(self._answer, cuts, panes, limits, facts, self._chosen()), census)
+
+    def _limits(self, batch: Batch, as_rows: bool) -> Limits:
+        """A small round sends values as they come, unless one before had too many of them."""
+        as_they_come = batch.is_small and not as_rows and not self._grouped_rounds
+        return replace(limits_of(self._place.config), is_small=as_they_come)
 
     def _learn_bias(self, cuts: Cuts, session: SparkSession) -> dict[int, str]:
         """The tables that registers of these sizes are read with, before the first answer asks for them; or the queries
@@ -133,10 +144,12 @@ class WindowsWork:
         return asdict(Chosen(self._rings.cutting.state, self._sending.state))
 
     def _answer(
-        self, cuts: Cuts, panes: pa.Table, facts: Facts, chosen: Choices, round: Round, watch: Stopwatch
+        self, cuts: Cuts, panes: pa.Table, limits: Limits, facts: Facts, chosen: Choices, round: Round, watch: Stopwatch
     ) -> Outcome:
         outcome = Outcome(choices={WindowsJob.name: chosen})
         with watch.stage("roll"):
+            if limits.is_small:
+                panes = arrive(panes, cuts.measures, limits)
             mark = self._rings.take(cuts, panes, round, facts.evaluate)
             if facts.failed:
                 outcome.faults.update(facts.faults(self._rings.shares()))
@@ -160,15 +173,17 @@ class WindowsWork:
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
 
-    def _collect_or_blame(self, batch: Batch, cuts: Cuts, as_rows: bool) -> tuple[pa.Table | None, dict[int, str]]:
+    def _collect_or_blame(
+        self, batch: Batch, cuts: Cuts, limits: Limits, as_rows: bool
+    ) -> tuple[pa.Table | None, dict[int, str]]:
         """What the aggregate leaves; or the queries it fails for, none if it should be run again."""
         try:
-            return self._collect(batch, cuts, as_rows), {}
+            return self._collect(batch, cuts, limits, as_rows), {}
         except Exception as error:  # noqa: BLE001 - whatever Spark says, it may be one query's doing
             self._sending.group_next()
             return None, self._find_faults(batch, cuts, error)
 
-    def _collect(self, batch: Batch, cuts: Cuts, as_rows: bool) -> pa.Table:
+    def _collect(self, batch: Batch, cuts: Cuts, limits: Limits, as_rows: bool) -> pa.Table:
         """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
         frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
         frame.createOrReplaceTempView(VIEW)
@@ -176,9 +191,7 @@ class WindowsWork:
         if as_rows:
             return place_rows(cuts, relation, to_arrow(session.sql(rows_sql(cuts, relation, kind, VIEW))))
         self._declare(session, cuts.edges)
-        limits = replace(limits_of(self._place.config), is_small=batch.is_small)
-        sent = to_arrow(session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits)))
-        return arrive(sent, cuts.measures) if limits.is_small else sent
+        return to_arrow(session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits)))
 
     def _declare(self, session: SparkSession, edges: Edges) -> None:
         """Edges of cells are variables of the session; what is declared is known even if the next one fails."""
@@ -225,10 +238,11 @@ class WindowsWork:
         """Raises what has nothing to do with any query: the source, the disk, Spark itself."""
         columns = [quote_name(f.name) for f in batch.relation.fields]
         batch.frame.select(*columns).write.format("noop").mode("overwrite").save()
-        self._collect(batch, NO_QUERIES, as_rows=False)
+        self._collect(batch, NO_QUERIES, self._limits(batch, as_rows=False), as_rows=False)
 
     def _aggregating(self, batch: Batch, cuts: Cuts) -> str | None:
-        return why_failing(lambda: self._collect(batch, cuts, as_rows=False))
+        limits = self._limits(batch, as_rows=False)
+        return why_failing(lambda: self._collect(batch, cuts, limits, as_rows=False))
 
 
 def _nothing(round: Round, watch: Stopwatch) -> Outcome:

@@ -3,7 +3,7 @@
 Spark's `approx_count_distinct` keeps 2^p registers.  The first p bits of a value's xxhash64 say which register takes
 it, the zeros that follow how much; a register keeps the most (S. Heule, M. Nunkesser, A. Hall, "HyperLogLog in
 practice", EDBT 2013).  Spark sends the *coupons* of a cell: register and number of zeros + 1 as one number, each once;
-of a small round the hashes.
+of a small round numbers or hashes, as they come.
 The estimate does what `HyperLogLogPlusPlusHelper.query` does, in its order, so it is the same to the last bit.  The
 tables are Spark's and come from Spark (`bias.py`).
 """
@@ -21,6 +21,10 @@ Ints32 = NDArray[np.int32]
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
+# of xxhash64 (Yann Collet), and the seed that Spark hashes with
+PRIME_1, PRIME_2 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
+PRIME_3, PRIME_4 = np.uint64(0x165667B19E3779F9), np.uint64(0x85EBCA77C2B2AE63)
+PRIME_5, SEED = np.uint64(0x27D4EB2F165667C5), np.uint64(42)
 NEAREST = 6  # entries of the table that a bias is the mean of
 EXACT_BITS = 52  # sums of fractions 2^-r are exact while p + r stays within this
 
@@ -62,6 +66,45 @@ def coupons_of(hashes: Ints, offsets: Ints, precision: int) -> tuple[Ints32, Int
             ranks[found[k] & ((1 << precision) - 1)] = 0
         ends[i + 1] = written
     return found[:written].copy(), ends
+
+
+@numba.njit(cache=True, nogil=True)
+def hash_longs(values: Ints) -> Ints:
+    """Spark's xxhash64 of BIGINTs."""
+    found = np.empty(values.size, np.int64)
+    for i in range(values.size):
+        mixed = SEED + PRIME_5 + np.uint64(8)
+        mixed ^= turned(np.uint64(values[i]) * PRIME_2, 31) * PRIME_1
+        found[i] = np.int64(stirred(turned(mixed, 27) * PRIME_1 + PRIME_4))
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def hash_ints(values: Ints32) -> Ints:
+    """Spark's xxhash64 of INTs, SMALLINTs and TINYINTs."""
+    found = np.empty(values.size, np.int64)
+    for i in range(values.size):
+        mixed = SEED + PRIME_5 + np.uint64(4)
+        mixed ^= np.uint64(np.uint32(values[i])) * PRIME_1
+        found[i] = np.int64(stirred(turned(mixed, 23) * PRIME_2 + PRIME_3))
+    return found
+
+
+@numba.njit(cache=True, nogil=True)
+def turned(value: np.uint64, bits: int) -> np.uint64:
+    return np.uint64(value << np.uint64(bits) | value >> np.uint64(64 - bits))
+
+
+@numba.njit(cache=True, nogil=True)
+def stirred(value: np.uint64) -> np.uint64:
+    value = (value ^ value >> np.uint64(33)) * PRIME_2
+    value = (value ^ value >> np.uint64(29)) * PRIME_3
+    return np.uint64(value ^ value >> np.uint64(32))
+
+
+def bits_of(values: Floats) -> Ints:
+    """A DOUBLE is hashed as the BIGINT of its bits; both zeros are one, and so are all NaN."""
+    return (np.where(np.isnan(values), np.nan, values) + 0.0).view(np.int64)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -28,8 +28,8 @@ from headrace.values import Type
 KINDS = ("hll", "points", "values", "distinct")
 OPS = ("approx_count_distinct", "percentile_approx", "percentile", "median", "mode")
 PRECISION_MAX = 14
-HASHES_MAX = 1 << 12  # rows of a cell whose hashes are sent as they come
-SENT_MAX = 4  # so many times what is kept of a cell may be sent, to be thinned on arrival
+SENT_MAX = 1 << 12  # rows of a cell whose values are sent as they come
+SENT_TIMES = 4  # or so many times what is kept of them
 HLL_FORM = 2  # which registers a pane log holds: those of form 1, without a number, were of another hash
 WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
 
@@ -101,26 +101,41 @@ def part_sql(function: str, arg: str, limits: Limits) -> str | None:
     name, _, parameter = function.partition(":")
     match name:
         case "coupons":
-            return _coupons(arg, int(parameter), limits)
+            # nothing more is left out, but as a second place that names the column it makes Spark compute the column
+            # before, in compiled code and with one hash, not in the aggregate
+            return f"collect_set({arg}) FILTER (WHERE {arg} IS NOT NULL)"
+        case "sent" | "hashes":
+            return f"IF(count(1) > {parameter}, NULL, collect_list({arg}))"
         case "set":
             return _unless_too_many(f"size(collect_set({arg}))", limits.distinct, f"collect_set({arg})")
         case "list":
             values = f"collect_list({arg})" if limits.is_small else f"sort_array(collect_list({arg}))"
             return _unless_too_many(f"count({arg})", limits.values, values)
         case "thin":
-            thinned = _thinned(arg, int(parameter))
-            few = f"count({arg}) <= {SENT_MAX * int(parameter)}L"
-            return f"IF({few}, collect_list({arg}), {thinned})" if limits.is_small else thinned
+            return _thinned(arg, int(parameter))
         case _:
             return None
 
 
-def argument_sql(function: str, text: str, limits: Limits) -> str:
-    """What a part is made of: of a value its coupon, or its hash, where coupons are told on arrival."""
+def argument_sql(function: str, text: str) -> str:
+    """What a part is made of: of a value its coupon."""
     name, _, parameter = function.partition(":")
-    if name != "coupons":
-        return text
-    return f"IF({text} IS NULL, NULL, xxhash64({text}))" if limits.is_small else coupon_sql(text, int(parameter))
+    return coupon_sql(text, int(parameter)) if name == "coupons" else text
+
+
+def as_it_comes(function: str, text: str, number: str | None) -> tuple[str, str]:
+    """The part that a small round sends in place of this one: the values, to be hashed or thinned where they arrive, or
+    their hashes, if they are not a `number`."""
+    name, _, parameter = function.partition(":")
+    match name:
+        case "coupons":
+            if number is None:
+                return f"hashes:{SENT_MAX}", f"IF({text} IS NULL, NULL, xxhash64({text}))"
+            return f"sent:{SENT_MAX}", number
+        case "thin":
+            return f"sent:{max(SENT_MAX, SENT_TIMES * int(parameter))}", text
+        case _:
+            return function, text
 
 
 def coupon_sql(text: str, precision: int) -> str:
@@ -134,27 +149,6 @@ def coupon_sql(text: str, precision: int) -> str:
     zeros = f"{65 - precision} - CAST(log2({u} & ~shiftright({u}, 1)) + 0.2D AS INT)"
     register = f"CAST(shiftrightunsigned({hashed}, {64 - precision}) AS INT)"
     return f"({zeros}) * {1 << precision} + {register} + IF({text} IS NULL, NULL, 0)"
-
-
-def _coupons(arg: str, precision: int, limits: Limits) -> str:
-    """A list is quicker to collect, a set is bounded however many rows there are.  Of a small round they are hashes, as
-    they come: to find equal ones takes Spark longer than to send them.  Those of a cell of very many rows are cut short
-    and sent once each, so that they are as few as coupons.
-
-    The filter leaves out nothing more, but it is a second place that names the column: so Spark computes the column
-    before, in compiled code and with one hash, not in the aggregate."""
-    if not limits.is_small:
-        return f"collect_set({arg}) FILTER (WHERE {arg} IS NOT NULL)"
-    hashes = f"collect_list({arg})"
-    few = f"array_distinct(transform({hashes}, h -> {_shortened('h', precision)}))"
-    return f"IF(count(1) > {HASHES_MAX}, {few}, {hashes})"
-
-
-def _shortened(hashed: str, precision: int) -> str:
-    """A hash of the same coupon, of which there are no more than coupons: the bits behind the first 1 are 0."""
-    rest = f"({hashed} & {(1 << 64 - precision) - 1}L)"
-    first = f"IF({rest} = 0L, 0L, shiftleft(1L, CAST(log2({rest} & ~shiftright({rest}, 1)) + 0.2D AS INT)))"
-    return f"(({hashed} & {-(1 << 64 - precision)}L) | {first})"
 
 
 def _unless_too_many(size: str, limit: int, values: str) -> str:
