@@ -1,6 +1,6 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all oracle chaos check bench figures java lock audit clean
+.PHONY: help install demo test test-all oracle chaos check format bench figures java lock audit clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -47,9 +47,13 @@ chaos: $(DEV) ## kills, full disks, damaged files and a wrong clock for an hour 
 	@$(BIN)/python -m tests.chaos.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 check: $(DEV) ## ruff, mypy, import rules
+	@$(BIN)/ruff format --check --quiet src tests || { echo 'run: make format' >&2; exit 1; }
 	@$(BIN)/ruff check src tests
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
+
+format: $(DEV) ## lay the code out as `make check` wants it
+	@$(BIN)/ruff format src tests
 
 bench: $(DEV) ## a benchmark (NAME=windows ARGS="--quick")
 	@scripts/java check

@@ -1,4 +1,5 @@
-"""One Spark session for the whole run: small, quiet, on this machine only; and homes in memory, where there is room."""
+"""One Spark session for the whole run: small, quiet, on this machine only; and homes in memory,
+where there is room."""
 
 from __future__ import annotations
 
@@ -24,9 +25,16 @@ from tests.seeds import (  # noqa: F401 - a fixture and hooks, which pytest find
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# No database of old failures and no draws fixed by the text of a test: `tests/seeds.py` alone says what is drawn.
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None,
-                          derandomize=False, print_blob=True)
+# No database of old failures and no draws fixed by the text of a test: `tests/seeds.py` alone says
+# what is drawn.
+settings.register_profile(
+    "default",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
+    derandomize=False,
+    print_blob=True,
+)
 settings.load_profile("default")
 
 MEMORY = Path("/dev/shm")
@@ -34,7 +42,8 @@ MEMORY_BYTES_MIN = 1 << 30
 
 
 def use_memory() -> None:
-    """Tests make thousands of homes and sync each of their files, and cut the power on paper only."""
+    """Tests make thousands of homes and sync each of their files, and cut the power on paper
+    only."""
     if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
         return
     if shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_MIN:
@@ -43,6 +52,7 @@ def use_memory() -> None:
 
 use_memory()
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SMALL_JVM)
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:

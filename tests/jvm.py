@@ -1,7 +1,8 @@
 """How tests start Java and Spark: small, quiet, on this machine only."""
 
-# No JVM here lives long enough for what the second compiler and a concurrent collector cost; children inherit this.
-# With one compiler the JVM would reserve 48 MB for its code, and end when these are full.
+# No JVM here lives long enough for what the second compiler and a concurrent collector cost;
+# children inherit this. With one compiler the JVM would reserve 48 MB for its code, and end when
+# these are full.
 SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 
 SETTINGS = {

@@ -1,7 +1,8 @@
 """Fresh random draws in every run, and one command that repeats them.
 
-A run draws one seed, unless `HEADRACE_SEED` names it. Each test has its own, made of the run's seed and the test's
-node id: a test that runs alone draws what it drew among all the others. Hypothesis draws from it too.
+A run draws one seed, unless `HEADRACE_SEED` names it. Each test has its own, made of the run's seed
+and the test's node id: a test that runs alone draws what it drew among all the others. Hypothesis
+draws from it too.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def run_seed() -> int:
     try:
         return int(os.environ[VARIABLE])
     except ValueError:
-        raise pytest.UsageError(f"{VARIABLE} is a whole number, not {os.environ[VARIABLE]!r}") from None
+        raise pytest.UsageError(
+            f"{VARIABLE} is a whole number, not {os.environ[VARIABLE]!r}"
+        ) from None
 
 
 def seed_of(run: int, nodeid: str) -> int:
@@ -64,7 +67,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
         report.sections.append(("repeat it with", command(item)))

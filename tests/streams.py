@@ -23,7 +23,8 @@ FIRST_FILE_S = 1_600_000_000
 
 
 def write_file(folder: Path, index: int, rows: pa.Table) -> Path:
-    """One more source file, whole or not at all; Spark reads files by time, so each is a second newer."""
+    """One more source file, whole or not at all; Spark reads files by time, so each is a second
+    newer."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{index:06d}.parquet"
     aside = folder / f".{index:06d}.part"
@@ -53,7 +54,8 @@ class Stream:
         return pa.concat_tables(kept) if kept else self.schema.empty_table()
 
     def counted_rounds(self) -> list[pa.Table]:
-        """The rows of each round that are not late, by the rule: older than the newest of earlier rounds − late."""
+        """The rows of each round that are not late, by the rule: older than the newest of earlier
+        rounds − late."""
         newest: int | None = None
         kept = []
         for rows in self.files:
@@ -61,7 +63,10 @@ class Stream:
             limit = None if newest is None else newest - self.late_us
             keep = [t is not None and (limit is None or t >= limit) for t in times]
             kept.append(rows.filter(pa.array(keep, pa.bool_())))
-            newest = max([t for t in times if t is not None] + ([] if newest is None else [newest]), default=None)
+            newest = max(
+                [t for t in times if t is not None] + ([] if newest is None else [newest]),
+                default=None,
+            )
         return kept
 
     def closed_us(self) -> int | None:
@@ -71,20 +76,24 @@ class Stream:
 
 
 def taken_us(rows: pa.Table) -> list[int | None]:
-    """Event times; those beyond `time_min` and `time_max` are none, as a row of such a time is a dead letter."""
+    """Event times; those beyond `time_min` and `time_max` are none, as a row of such a time is a
+    dead letter."""
     times = rows.column("ts").cast(pa.int64()).to_pylist()
     return [t if t is not None and YEAR_1_US <= t < YEAR_10000_US else None for t in times]
 
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 UNPRUNED = {"spark.sql.parquet.filterPushdown": "false"}
 
 
 @contextmanager
 def as_oracle(spark: SparkSession, is_compiled: bool = True) -> Iterator[None]:
-    """Spark as it is asked for right answers.  It skips rows of Parquet files by statistics that leave NaN out and tell
-    -0.0 from 0.0: here it does not.  Not compiled, it answers a few rows sooner; but it then evaluates a SELECT before
-    its HAVING, and may fail where it would not."""
+    """Spark as it is asked for right answers.  It skips rows of Parquet files by statistics that
+    leave NaN out and tell -0.0 from 0.0: here it does not.  Not compiled, it answers a few rows
+    sooner; but it then evaluates a SELECT before its HAVING, and may fail where it would not."""
     settings = UNPRUNED if is_compiled else {**UNPRUNED, **INTERPRETED}
     before = {name: str(spark.conf.get(name)) for name in settings}
     for name, value in settings.items():
@@ -121,7 +130,8 @@ def _sort_key(value: Any) -> tuple[int, Any]:
 def same_rows(ours: Sequence[tuple[Any, ...]], theirs: Sequence[tuple[Any, ...]]) -> bool:
     pairs = zip(ours, theirs, strict=False)
     return len(ours) == len(theirs) and all(
-        len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True)) for a, b in pairs
+        len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True))
+        for a, b in pairs
     )
 
 

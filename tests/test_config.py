@@ -9,7 +9,11 @@ import pytest
 
 from headrace.config import Config
 
-TABLE = [line for line in (Path(__file__).parents[1] / "docs/rounds.md").read_text().splitlines() if line[:1] == "|"]
+TABLE = [
+    line
+    for line in (Path(__file__).parents[1] / "docs/rounds.md").read_text().splitlines()
+    if line[:1] == "|"
+]
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Config)])

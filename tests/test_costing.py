@@ -1,4 +1,5 @@
-"""Forecasts: a home's factors are learnt from its rounds, and the newest round is not among them."""
+"""Forecasts: a home's factors are learnt from its rounds, and the newest round is not among
+them."""
 
 from __future__ import annotations
 

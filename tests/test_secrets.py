@@ -26,19 +26,22 @@ def nothing_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "_hidden", set())
 
 
-@pytest.mark.parametrize("source", [
-    "kafka://host:9092/topic?kafka.sasl.jaas.config=hunter2-hunter2",
-    "kafka://host:9092/topic?kafka.ssl.key.password=hunter2-hunter2",
-    "kafka://host:9092/topic?kafka.ssl.keystore.password=secret:not a name hunter2-hunter2",
-    "kafka://me:hunter2-hunter2@host:9092/topic",
-    "json:s3a://me:hunter2-hunter2@bucket/data",
-    "json:s3a://me:hunter2/hunter2-hunter2@bucket/data",
-    "kafka://me:hunter2-hunter2/x@host:9092/topic",
-    "parquet:s3a://me:12/hunter2@bucket/x",
-    "mysql:me:hunter2@host/db",
-    "kafka://host:9092/?kafka.ssl.key.password=hunter2-hunter2",
-    "kafke://host:9092/topic?kafka.ssl.key.password=hunter2-hunter2",
-])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "kafka://host:9092/topic?kafka.sasl.jaas.config=hunter2-hunter2",
+        "kafka://host:9092/topic?kafka.ssl.key.password=hunter2-hunter2",
+        "kafka://host:9092/topic?kafka.ssl.keystore.password=secret:not a name hunter2-hunter2",
+        "kafka://me:hunter2-hunter2@host:9092/topic",
+        "json:s3a://me:hunter2-hunter2@bucket/data",
+        "json:s3a://me:hunter2/hunter2-hunter2@bucket/data",
+        "kafka://me:hunter2-hunter2/x@host:9092/topic",
+        "parquet:s3a://me:12/hunter2@bucket/x",
+        "mysql:me:hunter2@host/db",
+        "kafka://host:9092/?kafka.ssl.key.password=hunter2-hunter2",
+        "kafke://host:9092/topic?kafka.ssl.key.password=hunter2-hunter2",
+    ],
+)
 def test_a_literal_secret_is_refused_and_not_repeated(tmp_path: Path, source: str) -> None:
     eng = headrace.Engine(tmp_path / "race")
     with pytest.raises(SourceError) as found:
@@ -48,9 +51,14 @@ def test_a_literal_secret_is_refused_and_not_repeated(tmp_path: Path, source: st
     assert not (tmp_path / "race" / "catalog.log").exists()
 
 
-@pytest.mark.parametrize("source", [
-    "json:s3a://bucket/a@b/c", "json:hdfs://node:9000/a@b", "json:abfss://data@account.dfs.example/x",
-])
+@pytest.mark.parametrize(
+    "source",
+    [
+        "json:s3a://bucket/a@b/c",
+        "json:hdfs://node:9000/a@b",
+        "json:abfss://data@account.dfs.example/x",
+    ],
+)
 def test_a_path_may_have_an_at(tmp_path: Path, source: str) -> None:
     headrace.Engine(tmp_path / "race").create_stream("s", source, schema=DDL, time="ts")
 
@@ -58,7 +66,9 @@ def test_a_path_may_have_an_at(tmp_path: Path, source: str) -> None:
 def test_a_reference_is_kept_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_LOGIN", JAAS)
     eng = headrace.Engine(tmp_path / "race")
-    eng.create_stream("s", "kafka://host:9092/t?kafka.sasl.jaas.config=secret:KAFKA_LOGIN", schema=DDL, time="ts")
+    eng.create_stream(
+        "s", "kafka://host:9092/t?kafka.sasl.jaas.config=secret:KAFKA_LOGIN", schema=DDL, time="ts"
+    )
     assert "hunter2" not in (tmp_path / "race" / "catalog.log").read_text()
     assert resolve("kafka.sasl.jaas.config", "secret:KAFKA_LOGIN", "") == JAAS
     for said in (JAAS, "login failed for password hunter2-hunter2", f"Map(a -> {JAAS})"):
@@ -81,7 +91,9 @@ def test_secrets_of_a_file(tmp_path: Path) -> None:
     assert Config.of(secrets_file=str(file)).secrets_file == str(file)
 
 
-@pytest.mark.parametrize(("name", "words"), [("folder", "directory"), ("a\0b", "null"), ("bytes", "UTF-8")])
+@pytest.mark.parametrize(
+    ("name", "words"), [("folder", "directory"), ("a\0b", "null"), ("bytes", "UTF-8")]
+)
 def test_a_file_of_secrets_that_is_none(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "bytes").write_bytes(b"ONE=\xff\n")
@@ -101,27 +113,57 @@ def test_a_line_without_a_value_is_no_secret(tmp_path: Path) -> None:
 
 
 def test_which_options_may_be_secret() -> None:
-    secret = ("password", "kafka.sasl.jaas.config", "ssl.key.password", "fs.s3a.secret.key", "fs.s3a.access.key",
-              "apiKey", "oauth.token", "credentials", "kafka.ssl.truststore.password")  # fmt: skip
-    plain = ("path", "key", "kafka.sasl.mechanism", "kafka.security.protocol", "maxFilesPerTrigger", "header")
+    secret = (
+        "password",
+        "kafka.sasl.jaas.config",
+        "ssl.key.password",
+        "fs.s3a.secret.key",
+        "fs.s3a.access.key",
+        "apiKey",
+        "oauth.token",
+        "credentials",
+        "kafka.ssl.truststore.password",
+    )
+    plain = (
+        "path",
+        "key",
+        "kafka.sasl.mechanism",
+        "kafka.security.protocol",
+        "maxFilesPerTrigger",
+        "header",
+    )
     assert all(map(may_be_secret, secret))
     assert not any(map(may_be_secret, plain))
 
 
 def test_texts_without_secrets_stay_as_they_are() -> None:
-    for text in ("SELECT token = 'x', passwords FROM s WHERE secret=1", "a@b", "parquet:/d?maxFilesPerTrigger=1"):
+    for text in (
+        "SELECT token = 'x', passwords FROM s WHERE secret=1",
+        "a@b",
+        "parquet:/d?maxFilesPerTrigger=1",
+    ):
         assert redact(text) == text
     hide("abc")
     assert redact("abc") == "abc", "too short to be told from words"
     assert redact("http://u:pw@h/x") == "http://***@h/x"
     assert redact("s3a://me:p/w@bucket/x") == "s3a://***@bucket/x"
     assert redact("hdfs://node:9000/a@b") == "hdfs://node:9000/a@b"
-    assert redact("kafka:x?kafka.sasl.jaas.config=secret:NAME") == "kafka:x?kafka.sasl.jaas.config=secret:NAME"
+    assert (
+        redact("kafka:x?kafka.sasl.jaas.config=secret:NAME")
+        == "kafka:x?kafka.sasl.jaas.config=secret:NAME"
+    )
 
 
-HOSTILE = ("a:" + "?" * 100_000 + " =", "x:?a=b " + "a" * 100_000 + " =", "x:?a=b " + "secret" * 20_000,
-           "=" + "passw" * 20_000, "passw=" + " " * 100_000, "x:?a=b " + 'passw="' * 15_000, "://" * 30_000 + "@",
-           "://" + "a:" * 50_000 + "@")  # fmt: skip
+HOSTILE = (
+    "a:" + "?" * 100_000 + " =",
+    "x:?a=b " + "a" * 100_000 + " =",
+    "x:?a=b " + "secret" * 20_000,
+    "=" + "passw" * 20_000,
+    "passw=" + " " * 100_000,
+    "x:?a=b " + 'passw="' * 15_000,
+    "://" * 30_000 + "@",
+    "://" + "a:" * 50_000 + "@",
+)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
@@ -175,4 +217,5 @@ def test_scratch_folders_go_when_their_owner_has_gone(tmp_path: Path) -> None:
 def test_no_home_is_made_by_a_refused_source(tmp_path: Path) -> None:
     with pytest.raises(HeadraceError, match="SECRET_LITERAL"):
         headrace.Engine(tmp_path / "race").create_table(
-            "t", "kafka://h:1/t?kafka.ssl.key.password=x", schema="k STRING", key="k")  # fmt: skip
+            "t", "kafka://h:1/t?kafka.ssl.key.password=x", schema="k STRING", key="k"
+        )

@@ -30,9 +30,24 @@ def run(folder: Path, *args: str, seed: int | None = None) -> str:
     (folder / "conftest.py").write_text("from tests.conftest import *\nfrom tests.seeds import *\n")
     (folder / "test_random.py").write_text(RANDOM_TESTS)
     env = {name: value for name, value in os.environ.items() if name != "HEADRACE_SEED"}
-    env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"} | ({} if seed is None else {"HEADRACE_SEED": str(seed)})
-    command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "--rootdir", str(folder), *args]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False).stdout
+    env |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"} | (
+        {} if seed is None else {"HEADRACE_SEED": str(seed)}
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-s",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+        *args,
+    ]
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False
+    ).stdout
 
 
 def draws(output: str) -> set[str]:
@@ -47,7 +62,8 @@ def printed_seed(output: str) -> int:
 
 
 def commands(output: str) -> dict[str, list[str]]:
-    """Of every failing test its own command: what make gives the shell, as the shell gives it to pytest."""
+    """Of every failing test its own command: what make gives the shell, as the shell gives it to
+    pytest."""
     lines = [shlex.split(line) for line in output.splitlines() if line.startswith("make test ")]
     assert {line[2] for line in lines} == {f"SEED={printed_seed(output)}"}
     tests = [shlex.split(line[3].removeprefix("ARGS=").replace("$$", "$")) for line in lines]

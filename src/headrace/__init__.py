@@ -26,12 +26,30 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Answer", "CatalogError", "Config", "Engine", "HeadraceError", "HeadraceWarning", "HomeError", "Notice",
-    "PlanError", "QueryCost", "QueryDescription", "QueryInfo", "RoundError", "RoundStats", "SQLError",
-    "ServingError", "SourceError", "StreamCost", "last_seq",
+    "Answer",
+    "CatalogError",
+    "Config",
+    "Engine",
+    "HeadraceError",
+    "HeadraceWarning",
+    "HomeError",
+    "Notice",
+    "PlanError",
+    "QueryCost",
+    "QueryDescription",
+    "QueryInfo",
+    "RoundError",
+    "RoundStats",
+    "SQLError",
+    "ServingError",
+    "SourceError",
+    "StreamCost",
+    "last_seq",
 ]
 _LATER = {
-    "Notice": "headrace.families.joins.notices", "QueryCost": "headrace.bills", "StreamCost": "headrace.bills",
+    "Notice": "headrace.families.joins.notices",
+    "QueryCost": "headrace.bills",
+    "StreamCost": "headrace.bills",
     "QueryDescription": "headrace.describing",
 }
 

@@ -1,4 +1,5 @@
-"""Arguments of the public API that are of another kind than it takes: told at the door, not from somewhere inside."""
+"""Arguments of the public API that are of another kind than it takes: told at the door, not from
+somewhere inside."""
 
 from __future__ import annotations
 
@@ -37,14 +38,16 @@ def check_optional(**arguments: object) -> None:
 
 def check_queries(queries: object) -> None:
     """Names of queries, and their SQL."""
-    example = "eng.add_many({'near': \"SELECT …\"}); eng.add(\"SELECT …\") makes up a name"
+    example = 'eng.add_many({\'near\': "SELECT …"}); eng.add("SELECT …") makes up a name'
     if not isinstance(queries, Mapping):
         raise _refusal("queries", "a mapping of names to SQL", queries, example)
     for name, sql in queries.items():
         if not isinstance(name, str):
             raise _refusal("queries", "a mapping whose names are texts", name, example)
         if not isinstance(sql, str):
-            raise _refusal("queries", f"a mapping whose SQL is text, also that of {name!r}", sql, example)
+            raise _refusal(
+                "queries", f"a mapping whose SQL is text, also that of {name!r}", sql, example
+            )
 
 
 def check_names(queries: object) -> list[str]:
@@ -68,16 +71,22 @@ def check_opening(home: object, config: object) -> None:
     if not isinstance(home, str | Path):
         raise _refusal("home", "the path of a folder", home, "headrace.Engine('race')")
     if config is not None and not isinstance(config, Config):
-        raise _refusal("config", "a Config", config, "config=headrace.config.Config.of(queries_max=200_000)")
+        raise _refusal(
+            "config", "a Config", config, "config=headrace.config.Config.of(queries_max=200_000)"
+        )
 
 
 def check_round(after: object) -> None:
     if not isinstance(after, int) or isinstance(after, bool):
-        raise _refusal("after", "the number of a round", after, "after=notice.round_id; -1 is before the first")
+        raise _refusal(
+            "after", "the number of a round", after, "after=notice.round_id; -1 is before the first"
+        )
 
 
 def _refusal(name: str, wanted: str, value: object, hint: str) -> HeadraceError:
-    return HeadraceError(f"{name} must be {wanted}", value=f"{value!r}, {_kind(value)}", hint=hint, code="ARGUMENT")
+    return HeadraceError(
+        f"{name} must be {wanted}", value=f"{value!r}, {_kind(value)}", hint=hint, code="ARGUMENT"
+    )
 
 
 def _kind(value: object) -> str:

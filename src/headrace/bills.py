@@ -1,8 +1,9 @@
-"""`headrace list --cost`: the measured seconds of the newest rounds, split among the queries they ran for.
+"""`headrace list --cost`: the measured seconds of the newest rounds, split among the queries they
+ran for.
 
-Rounds with the catalog of the newest one are taken together, for a window ends only in some of them.  Queries are
-those of that catalog: one that was dropped since is still billed, one that came since is not yet.  Reads committed
-rounds only.
+Rounds with the catalog of the newest one are taken together, for a window ends only in some of
+them.  Queries are those of that catalog: one that was dropped since is still billed, one that came
+since is not yet.  Reads committed rounds only.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ ROUNDS_MAX = 10
 
 @dataclass(frozen=True, slots=True)
 class QueryCost:
-    """What one query costs a round, in seconds; `is_live`: it is still there; `answers`: None where they are made when
-    they are read."""
+    """What one query costs a round, in seconds; `is_live`: it is still there; `answers`: None where
+    they are made when they are read."""
 
     name: str
     family: str
@@ -40,7 +41,8 @@ class QueryCost:
 
 @dataclass(frozen=True, slots=True)
 class StreamCost:
-    """What a round of a stream takes, measured, and by query, dearest first.  `queries` add up to `measured_s`."""
+    """What a round of a stream takes, measured, and by query, dearest first.  `queries` add up to
+    `measured_s`."""
 
     stream: str
     first_round: int
@@ -49,7 +51,9 @@ class StreamCost:
     queries: tuple[QueryCost, ...]
 
 
-def stream_cost(relation: Relation, catalog: Catalog, ledger: Ledger, answers: AnswerLog) -> StreamCost | None:
+def stream_cost(
+    relation: Relation, catalog: Catalog, ledger: Ledger, answers: AnswerLog
+) -> StreamCost | None:
     """None before the first round."""
     manifests = _alike(ledger)
     if not manifests:
@@ -60,9 +64,16 @@ def stream_cost(relation: Relation, catalog: Catalog, ledger: Ledger, answers: A
     live = {r.id for r in catalog.queries.values() if r.quarantine is None}
     rounds = len(manifests)
     found = [
-        QueryCost(own.registered.name, family.name, seconds[i] / rounds,
-                  counts.get(i, 0) if family.counts_answers else None, i in live, own.registered.query.sql)
-        for family, queries in by_family for i, own in queries.items()
+        QueryCost(
+            own.registered.name,
+            family.name,
+            seconds[i] / rounds,
+            counts.get(i, 0) if family.counts_answers else None,
+            i in live,
+            own.registered.query.sql,
+        )
+        for family, queries in by_family
+        for i, own in queries.items()
     ]
     found.sort(key=lambda q: (-q.seconds, q.name))
     measured_s = sum(m.stats["seconds"]["total"] for m in manifests) / rounds
@@ -86,8 +97,11 @@ def _alike(ledger: Ledger) -> list[Manifest]:
 def _queries(catalog: Catalog, relation: Relation, newest: Manifest) -> list[Registered]:
     """The queries the round ran for."""
     version = newest.catalog_version
-    ran = [r for r in catalog.queries.values()
-           if relation.name in r.query.relations and r.quarantine is None and r.version <= version]
+    ran = [
+        r
+        for r in catalog.queries.values()
+        if relation.name in r.query.relations and r.quarantine is None and r.version <= version
+    ]
     if len(ran) == newest.stats["queries"]:
         return ran
     past = catalog.at(version).values()  # some have gone since
@@ -122,8 +136,9 @@ def _bills(
 
 
 def _parts(stage: str, by_family: _ByFamily, shares: Sequence[Mapping[str, Floats]]) -> Floats:
-    """Which part of a stage is whose, in the order of the families: all of it is of those it is there for; a stage that
-    is there for everybody is shared by heads among the families, and by `shares` within each."""
+    """Which part of a stage is whose, in the order of the families: all of it is of those it is
+    there for; a stage that is there for everybody is shared by heads among the families, and by
+    `shares` within each."""
     owns = [stage in family.stages for family, _ in by_family]
     pays = owns if any(owns) else [True] * len(owns)
     heads = sum(len(queries) for (_, queries), does in zip(by_family, pays, strict=True) if does)

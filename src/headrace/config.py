@@ -15,9 +15,15 @@ def utc_us(text: str, setting: str) -> int:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise HeadraceError(f"setting {setting} must be a time from year 1 to 9999", value=text, code="CONFIG",
-                            hint="e.g. 2020-01-01 or 2020-01-01 12:00:00") from None
-    return (time.replace(tzinfo=time.tzinfo or UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1)
+        raise HeadraceError(
+            f"setting {setting} must be a time from year 1 to 9999",
+            value=text,
+            code="CONFIG",
+            hint="e.g. 2020-01-01 or 2020-01-01 12:00:00",
+        ) from None
+    return (time.replace(tzinfo=time.tzinfo or UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(
+        microseconds=1
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,9 @@ class Config:
     # the catalog
     queries_max: int = 1_000_000
     name_length_max: int = 200
-    catalog_compact_bytes: int = 4 << 20  # a larger log is written anew when most of it speaks of what is gone
+    catalog_compact_bytes: int = (
+        4 << 20
+    )  # a larger log is written anew when most of it speaks of what is gone
     # rounds
     cut_rows_max: int = 2_000_000
     one_task_bytes_max: int = 16 << 20
@@ -60,7 +68,8 @@ class Config:
     join_pairs_max: int = 50_000_000
     # plain Spark beside the shared queries
     plain_rows_max: int = 50_000_000
-    # when Spark dies: how often in a row it is started again, the first pause, and tries of work a worker died under
+    # when Spark dies: how often in a row it is started again, the first pause, and tries of work a
+    # worker died under
     restart: int = 0
     restart_pause_ms: int = 1_000
     restart_pause_ms_max: int = 60_000
@@ -77,15 +86,25 @@ class Config:
         known = {f.name: f.type for f in fields(Config)}
         for name, value in settings.items():
             if name not in known:
-                raise HeadraceError("unknown setting", value=name, choices=near(name, known), code="CONFIG")
+                raise HeadraceError(
+                    "unknown setting", value=name, choices=near(name, known), code="CONFIG"
+                )
             want = type(getattr(Config(), name))
             if not isinstance(value, want) or isinstance(value, bool):
-                raise HeadraceError(f"setting {name} must be {want.__name__}", value=repr(value), code="CONFIG")
+                raise HeadraceError(
+                    f"setting {name} must be {want.__name__}", value=repr(value), code="CONFIG"
+                )
             if isinstance(value, int) and value < 0:
-                raise HeadraceError(f"setting {name} must not be negative", value=value, code="CONFIG")
+                raise HeadraceError(
+                    f"setting {name} must not be negative", value=value, code="CONFIG"
+                )
         made = replace(Config(), **settings)
         if utc_us(made.time_min, "time_min") > utc_us(made.time_max, "time_max"):
-            raise HeadraceError("time_min is after time_max", value=f"{made.time_min} > {made.time_max}", code="CONFIG")
+            raise HeadraceError(
+                "time_min is after time_max",
+                value=f"{made.time_min} > {made.time_max}",
+                code="CONFIG",
+            )
         return made
 
     @staticmethod
@@ -101,6 +120,8 @@ class Config:
                 settings[field.name] = type(default)(text)
             except ValueError as error:
                 raise HeadraceError(
-                    f"HEADRACE_{field.name.upper()} must be {type(default).__name__}", value=text, code="CONFIG"
+                    f"HEADRACE_{field.name.upper()} must be {type(default).__name__}",
+                    value=text,
+                    code="CONFIG",
                 ) from error
         return Config.of(**settings)

@@ -1,12 +1,14 @@
-"""What the next round will cost: the plan as it is now, priced by what committed rounds tell of the stream.
+"""What the next round will cost: the plan as it is now, priced by what committed rounds tell of the
+stream.
 
-Each family prices its stages by default rates.  Machines differ, so each home scales them: every committed round notes
-what the rates alone said of it (`priced`), and a stage's *factor* is the median of measured over priced, over the
-rounds before.  A forecast is rates × factors for the plan and the stream as they are now: it moves at once when
-queries come or go.
+Each family prices its stages by default rates.  Machines differ, so each home scales them: every
+committed round notes what the rates alone said of it (`priced`), and a stage's *factor* is the
+median of measured over priced, over the rounds before.  A forecast is rates × factors for the plan
+and the stream as they are now: it moves at once when queries come or go.
 
-Only manifests are read, so any process may ask while another runs the home.  The factors come from the rounds *before*
-the newest: what EXPLAIN shows beside the newest round's measurement has not seen it.
+Only manifests are read, so any process may ask while another runs the home.  The factors come from
+the rounds *before* the newest: what EXPLAIN shows beside the newest round's measurement has not
+seen it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def recent_stats(ledger: Ledger, rounds: int = ROUNDS_LEARNT + 1) -> list[Stats]
     """Statistics of the newest committed rounds, oldest first."""
     newest = ledger.newest
     earlier = ledger.rounds[-rounds:-1] if newest is not None else []
-    return [ledger.stats(m) for m in (*map(ledger.read, earlier), *([] if newest is None else [newest]))]
+    return [
+        ledger.stats(m) for m in (*map(ledger.read, earlier), *([] if newest is None else [newest]))
+    ]
 
 
 def committed_stats(ledger: Ledger) -> list[RoundStats]:
@@ -39,20 +43,25 @@ def committed_stats(ledger: Ledger) -> list[RoundStats]:
 
 
 def measured_stages(seconds: Mapping[str, float]) -> dict[str, float]:
-    """A committed round by stage.  What no stopwatch saw, the commit most of all, is `commit`; `trigger` is no part."""
+    """A committed round by stage.  What no stopwatch saw, the commit most of all, is `commit`;
+    `trigger` is no part."""
     seen = {k: v for k, v in seconds.items() if k not in ("trigger", "total", "cycle", "commit")}
     return {**seen, "commit": max(seconds["total"] - sum(seen.values()), 0.0)}
 
 
 def factors_of(rounds: Sequence[Stats]) -> dict[str, float]:
-    """How much slower than the rates this home is, by stage; rounds that were not priced tell nothing."""
+    """How much slower than the rates this home is, by stage; rounds that were not priced tell
+    nothing."""
     ratios: dict[str, list[float]] = {}
     for stats in rounds:
         measured = measured_stages(stats["seconds"])
         for stage, seconds in load_of(stats).priced.items():
             if seconds > 0.0:
                 ratios.setdefault(stage, []).append(measured.get(stage, 0.0) / seconds)
-    return {stage: min(max(median(found), 1 / FACTOR_MAX), FACTOR_MAX) for stage, found in ratios.items()}
+    return {
+        stage: min(max(median(found), 1 / FACTOR_MAX), FACTOR_MAX)
+        for stage, found in ratios.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +77,22 @@ class Forecast:
         return sum(self.seconds.values())
 
 
-def forecast(rows: float, prices: Mapping[str, float], history: Sequence[Stats], overlaps: bool) -> Forecast:
+def forecast(
+    rows: float, prices: Mapping[str, float], history: Sequence[Stats], overlaps: bool
+) -> Forecast:
     """Prices × factors; `history` as from `recent_stats`.
 
-    Where rounds overlap, the next also waits for the round before, if Spark calls for it so soon."""
+    Where rounds overlap, the next also waits for the round before, if Spark calls for it so
+    soon."""
     learnt = history[:-1]
     factors = factors_of(learnt)
     ordered = sorted(prices, key=lambda stage: stage in FINISH)  # as they follow each other
     seconds = {stage: prices[stage] * factors.get(stage, 1.0) for stage in ordered}
     if overlaps:
         triggers = [s["seconds"]["trigger"] for s in history if "trigger" in s["seconds"]]
-        ahead_s = (median(triggers) if triggers else TRIGGER_S) + sum(seconds.get(s, 0.0) for s in READ)
+        ahead_s = (median(triggers) if triggers else TRIGGER_S) + sum(
+            seconds.get(s, 0.0) for s in READ
+        )
         seconds["wait"] = max(sum(seconds.get(s, 0.0) for s in FINISH) - ahead_s, 0.0)
     return Forecast(rows, seconds, sum(bool(load_of(s).priced) for s in learnt))
 

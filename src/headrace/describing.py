@@ -15,8 +15,9 @@ FINAL, CHANGING = "final", "changing"
 
 @dataclass(frozen=True, slots=True)
 class QueryDescription:
-    """One query.  `reason`: why it is quarantined, or why nobody shares it.  `kind`: *final* answers are never taken
-    back; of *changing* ones the newest count.  `seconds`: its share of a round, once one has been measured."""
+    """One query.  `reason`: why it is quarantined, or why nobody shares it.  `kind`: *final*
+    answers are never taken back; of *changing* ones the newest count.  `seconds`: its share of a
+    round, once one has been measured."""
 
     name: str
     sql: str
@@ -34,17 +35,28 @@ class QueryDescription:
         return "\n".join(f"{name + ':':<12}{_shown(getattr(self, name))}" for name in names)
 
     def _repr_html_(self) -> str:
-        return html_table([{"": f.name, "query": _shown(getattr(self, f.name))} for f in fields(self)])
+        return html_table(
+            [{"": f.name, "query": _shown(getattr(self, f.name))} for f in fields(self)]
+        )
 
 
-def describe(registered: Registered, plans: Plans, reader: Reader, seconds: float | None) -> QueryDescription:
+def describe(
+    registered: Registered, plans: Plans, reader: Reader, seconds: float | None
+) -> QueryDescription:
     query = registered.query
     with plans.lock:
         run = plans.run_of(registered)
     return QueryDescription(
-        query.name, query.sql, query.relations, run.family.name, "quarantined" if registered.quarantine else "live",
-        registered.quarantine or run.reason, tuple(reader.columns(registered)),
-        CHANGING if reader.is_changing(registered) else FINAL, seconds, newest_seq(registered, reader.log(registered)),
+        query.name,
+        query.sql,
+        query.relations,
+        run.family.name,
+        "quarantined" if registered.quarantine else "live",
+        registered.quarantine or run.reason,
+        tuple(reader.columns(registered)),
+        CHANGING if reader.is_changing(registered) else FINAL,
+        seconds,
+        newest_seq(registered, reader.log(registered)),
     )
 
 

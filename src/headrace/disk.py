@@ -145,14 +145,18 @@ class Disk:
     def _guard(self, verb: str, path: str) -> Iterator[None]:
         if self._broken is not None:
             raise HomeError(
-                "the home folder is not written any more", value=self._broken, hint="restart after mending the cause",
+                "the home folder is not written any more",
+                value=self._broken,
+                hint="restart after mending the cause",
                 code="HOME_BROKEN",
             )
         try:
             yield
         except OSError as error:
             self._broken = f"cannot {verb} {path}: {error.strerror}"
-            raise HomeError(self._broken, value=str(self.root), hint=_advice(error), code=_code(error)) from error
+            raise HomeError(
+                self._broken, value=str(self.root), hint=_advice(error), code=_code(error)
+            ) from error
 
 
 def _code(error: OSError) -> str:

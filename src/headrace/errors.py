@@ -15,8 +15,11 @@ MEASURED_MAX = 1_000  # names each of which is compared with an unknown one
 
 _HIDDEN_MIN = 4  # shorter ones are parts of too many words
 _hidden: set[str] = set()
-_USER = re.compile(r"(://)[^/\s@:'\"]{1,256}:(?!\d{1,5}/)[^\s@'\"]{1,256}@")  # a password may hold a slash
-# Texts may be a user's, of any length: counts are bounded, so that no text takes the square of its length.
+_USER = re.compile(
+    r"(://)[^/\s@:'\"]{1,256}:(?!\d{1,5}/)[^\s@'\"]{1,256}@"
+)  # a password may hold a slash
+# Texts may be a user's, of any length: counts are bounded, so that no text takes the square of its
+# length.
 _OPTION = re.compile(
     r"""(?i)((?:passw|secret|token|credential|jaas)[\w.-]{0,64}\s{0,8}=\s{0,8})(?!secret:\w)"""
     r"""("[^"]*"|'[^']*'|[^\s&;,"')]+)"""
@@ -30,8 +33,8 @@ def hide(*values: str) -> None:
 
 
 def redact(text: str) -> str:
-    """The text without secrets: those that are known, users and passwords in addresses, and values of options that may
-    be one where the text quotes a source or what Java says of its login."""
+    """The text without secrets: those that are known, users and passwords in addresses, and values
+    of options that may be one where the text quotes a source or what Java says of its login."""
     for value in sorted(_hidden, key=len, reverse=True) if _hidden else ():
         text = text.replace(value, "***")
     if "@" in text:
@@ -124,7 +127,8 @@ class PlanError(HeadraceError):
 
 
 class HomeError(HeadraceError):
-    """The home folder: held by another engine, of another version, damaged, or not matching Spark's logs."""
+    """The home folder: held by another engine, of another version, damaged, or not matching Spark's
+    logs."""
 
     code = "HOME"
 
@@ -140,8 +144,17 @@ class RoundError(HeadraceError):
 
     code = "ROUND"
 
-    def __init__(self, what: str, *, query: str | None = None, round_id: int | None = None, value: object = None,
-                 choices: Iterable[str] = (), hint: str = "", code: str | None = None) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        query: str | None = None,
+        round_id: int | None = None,
+        value: object = None,
+        choices: Iterable[str] = (),
+        hint: str = "",
+        code: str | None = None,
+    ) -> None:
         self.query = query
         self.round_id = round_id
         where = "" if round_id is None else f"round {round_id}: "
@@ -156,7 +169,8 @@ class ServingError(HeadraceError):
 
 
 def near(name: str, known: Iterable[str], limit: int = 5) -> tuple[str, ...]:
-    """The known names to list beside an unknown one: close ones; else the closest, of many only the first few."""
+    """The known names to list beside an unknown one: close ones; else the closest, of many only the
+    first few."""
     pool = sorted(set(known))
     by_lower = {n.lower(): n for n in pool}
     for cutoff in (0.6, 0.0) if len(pool) <= MEASURED_MAX else (0.6,):

@@ -17,19 +17,25 @@ GIVEN = "dataframe:"  # rounds of a given DataFrame do not overlap
 _AGAIN = "to try again, drop it, mend it and add it"
 
 
-def infos(catalog: Catalog, plans: Plans, counts: Mapping[str, Mapping[int, int]]) -> list[QueryInfo]:
+def infos(
+    catalog: Catalog, plans: Plans, counts: Mapping[str, Mapping[int, int]]
+) -> list[QueryInfo]:
     """Every query; `counts`: answers by stream and query."""
     found = []
     with plans.lock:
         for r in catalog.queries.values():
             run, state = plans.run_of(r), "quarantined" if r.quarantine else "live"
-            answers = counts.get(r.query.source, {}).get(r.id, 0) if run.family.counts_answers else None
+            answers = (
+                counts.get(r.query.source, {}).get(r.id, 0) if run.family.counts_answers else None
+            )
             over, why = ", ".join(r.query.relations), r.quarantine or run.reason
             found.append(QueryInfo(r.name, over, run.family.name, state, why, r.query.sql, answers))
     return found
 
 
-def explain_one(registered: Registered, catalog: Catalog, rounds: Histories, plans: Plans | None = None) -> str:
+def explain_one(
+    registered: Registered, catalog: Catalog, rounds: Histories, plans: Plans | None = None
+) -> str:
     query, plans = registered.query, plans or Plans(catalog)
     relation = catalog.relation(query.source)
     lines = [f"query {query.name}", f"  sql:      {' '.join(query.sql.split())}"]
@@ -40,7 +46,9 @@ def explain_one(registered: Registered, catalog: Catalog, rounds: Histories, pla
     with plans.lock, collector_paused():
         plans.refresh()
         with plans.including(registered):
-            title, *how = plans.by_family[plans.run_of(registered).family.name].explain_query(registered.id, rounds)
+            title, *how = plans.by_family[plans.run_of(registered).family.name].explain_query(
+                registered.id, rounds
+            )
         lines += [f"  {'ran:' if registered.quarantine else 'runs:':<9} {title}", *how]
         lines += _estimated(relation, plans, rounds)
     return "\n".join([*lines, *_measured(rounds.get(relation.name, ()))])
@@ -58,7 +66,9 @@ def explain_all(catalog: Catalog, rounds: Histories, plans: Plans | None = None)
     return "\n".join(lines)
 
 
-def _explain_relation(relation: Relation, catalog: Catalog, plans: Plans, rounds: Histories) -> list[str]:
+def _explain_relation(
+    relation: Relation, catalog: Catalog, plans: Plans, rounds: Histories
+) -> list[str]:
     history = rounds.get(relation.name, ())
     over = [r for r in catalog.queries.values() if relation.name in r.query.relations]
     lines = [_relation(relation)]
@@ -87,8 +97,12 @@ def _estimated(relation: Relation, plans: Plans, rounds: Histories) -> list[str]
     history = rounds.get(relation.name, ())
     prices = [plan.price(relation, rounds) for plan in plans.by_family.values()]
     overlaps = sum(plan.reads_rows(relation) for plan in plans.by_family.values()) <= 1
-    made = forecast(rows_expected(history), {stage: s for own in prices for stage, s in own.items()}, history,
-                    overlaps and not relation.source.startswith(GIVEN))  # fmt: skip
+    made = forecast(
+        rows_expected(history),
+        {stage: s for own in prices for stage, s in own.items()},
+        history,
+        overlaps and not relation.source.startswith(GIVEN),
+    )
     return [estimate_line(made, len(history))]
 
 

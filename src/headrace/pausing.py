@@ -1,7 +1,7 @@
 """Python's cyclic garbage collector, kept from looking at very many objects that all stay.
 
-Each of its full passes looks at everything there is: reading a catalog of 100,000 queries took three times as long with
-them.  What counts references goes on; only cycles wait.
+Each of its full passes looks at everything there is: reading a catalog of 100,000 queries took
+three times as long with them.  What counts references goes on; only cycles wait.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ def collector_paused() -> Iterator[None]:
 
 
 def look_through_now() -> None:
-    """The full pass that very many new objects have brought near, before somebody else has to wait for it."""
+    """The full pass that very many new objects have brought near, before somebody else has to wait
+    for it."""
     gc.collect()
 
 
 def set_aside() -> None:
-    """What there is now lives long, such as planned queries: it need not be looked at again every few rounds."""
+    """What there is now lives long, such as planned queries: it need not be looked at again every
+    few rounds."""
     gc.collect()
     gc.freeze()
 

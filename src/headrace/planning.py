@@ -1,7 +1,8 @@
-"""Which family runs each query, and what the live ones share: kept up to date, so that EXPLAIN of one query does not
-plan all the others again.
+"""Which family runs each query, and what the live ones share: kept up to date, so that EXPLAIN of
+one query does not plan all the others again.
 
-`Plans` follows the catalog by `Catalog.touched` and tells each family which of its queries come and go.
+`Plans` follows the catalog by `Catalog.touched` and tells each family which of its queries come and
+go.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from headrace.pausing import collector_paused
 
 
 class Plans:
-    """The plans of all families for the queries of a catalog.  Hold `lock` from `refresh` until the plans are read."""
+    """The plans of all families for the queries of a catalog.  Hold `lock` from `refresh` until the
+    plans are read."""
 
     def __init__(self, catalog: Catalog) -> None:
         self.lock = threading.Lock()
@@ -39,12 +41,15 @@ class Plans:
         """Take in what has changed."""
         self._version, touched = self._catalog.touched(self._version)
         with collector_paused():
-            self._plan([r for r in touched.values() if r is not None and r.quarantine is None], touched)
+            self._plan(
+                [r for r in touched.values() if r is not None and r.quarantine is None], touched
+            )
         for query_id in (i for i, own in touched.items() if own is None):
             self._runs.pop(query_id, None)
 
     def catch_up(self) -> None:
-        """Plan what many queries that came at once share, so that whoever asks for EXPLAIN next need not wait."""
+        """Plan what many queries that came at once share, so that whoever asks for EXPLAIN next
+        need not wait."""
         with self.lock, collector_paused():
             self.refresh()
             for plan in self.by_family.values():
@@ -63,14 +68,18 @@ class Plans:
     def run_of(self, registered: Registered) -> Run:
         known = self._runs.get(registered.id)
         if known is None:
-            known = self._runs[registered.id] = registry.run_of(registered.query, self._catalog.relation)
+            known = self._runs[registered.id] = registry.run_of(
+                registered.query, self._catalog.relation
+            )
         return known
 
     def _plan(self, come: Iterable[Registered], gone: Iterable[int]) -> None:
         changes: dict[str, tuple[dict[int, Planned], list[int]]] = {}
         for registered in [self._planned.pop(i) for i in gone if i in self._planned]:
             self.live.subtract(registered.query.relations)
-            changes.setdefault(self._runs[registered.id].family.name, ({}, []))[1].append(registered.id)
+            changes.setdefault(self._runs[registered.id].family.name, ({}, []))[1].append(
+                registered.id
+            )
         for registered in come:
             run = self.run_of(registered)
             self._planned[registered.id] = registered

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-# `$` too: Spark puts the value of a variable where a text has ${…}, in a session that does not forbid it.
+# `$` too: Spark puts the value of a variable where a text has ${…}, in a session that does not
+# forbid it.
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "$": "\\u0024"}
 
 
@@ -15,7 +16,11 @@ def quote_name(name: str) -> str:
 
 def quote_text(text: str) -> str:
     """A string that Spark's parser reads as exactly these characters."""
-    return "'" + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _unicode(c)) for c in text) + "'"
+    return (
+        "'"
+        + "".join(_ESCAPES.get(c) or (c if c.isprintable() else _unicode(c)) for c in text)
+        + "'"
+    )
 
 
 def _unicode(char: str) -> str:

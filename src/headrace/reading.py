@@ -30,8 +30,8 @@ class Waking(Protocol):
 
 
 class Answer(dict[str, object]):
-    """One answer, as a dict of its columns; `seq` is where to resume after it.  Times and dates beyond Python's years
-    1 to 9999 are ISO 8601 texts."""
+    """One answer, as a dict of its columns; `seq` is where to resume after it.  Times and dates
+    beyond Python's years 1 to 9999 are ISO 8601 texts."""
 
     __slots__ = ("seq",)
 
@@ -48,8 +48,8 @@ class Answer(dict[str, object]):
 
 @dataclass(frozen=True, slots=True)
 class QueryInfo:
-    """A live query as `headrace list` shows it.  `reason`: why it is quarantined, or not shared; `answers`: None where
-    they are made when they are read."""
+    """A live query as `headrace list` shows it.  `reason`: why it is quarantined, or not shared;
+    `answers`: None where they are made when they are read."""
 
     name: str
     stream: str
@@ -61,13 +61,17 @@ class QueryInfo:
 
 
 def last_seq(page: pa.Table) -> int | None:
-    """The seq of the last answer of a page, to be passed as `after` for the next; None before the first answer."""
+    """The seq of the last answer of a page, to be passed as `after` for the next; None before the
+    first answer."""
     found = (page.schema.metadata or {}).get(SEQ.encode())
     return None if found is None else int(found)
 
 
-def page_of(registered: Registered, log: Log, after: int | None, limit: int | None, empty: pa.Table) -> pa.Table:
-    """Answers after a place, at most so many; `last_seq` tells where the next page begins.  `empty`: one without."""
+def page_of(
+    registered: Registered, log: Log, after: int | None, limit: int | None, empty: pa.Table
+) -> pa.Table:
+    """Answers after a place, at most so many; `last_seq` tells where the next page begins.
+    `empty`: one without."""
     begin, left, last = _begin(log, after), limit, after
     parts: list[pa.Table] = []
     for round_id, row, found in _parts(registered, log, log.rounds(begin[0] - 1), begin):
@@ -77,7 +81,11 @@ def page_of(registered: Registered, log: Log, after: int | None, limit: int | No
         if left == 0:
             break
     page = pa.concat_tables(parts).combine_chunks() if parts else empty
-    return page if last is None else page.replace_schema_metadata({**(page.schema.metadata or {}), SEQ: str(last)})
+    return (
+        page
+        if last is None
+        else page.replace_schema_metadata({**(page.schema.metadata or {}), SEQ: str(last)})
+    )
 
 
 def newest_seq(registered: Registered, log: Log) -> int | None:
@@ -90,14 +98,23 @@ def newest_seq(registered: Registered, log: Log) -> int | None:
 
 
 def watch_answers(
-    registered: Registered, log: Callable[[], Log], since: int | None, goes_on: Callable[[], bool], waking: Waking
+    registered: Registered,
+    log: Callable[[], Log],
+    since: int | None,
+    goes_on: Callable[[], bool],
+    waking: Waking,
 ) -> Iterator[Answer]:
-    """Committed answers in order, each once, from just after `since`; waits for more while `goes_on`."""
+    """Committed answers in order, each once, from just after `since`; waits for more while
+    `goes_on`."""
     return _follow(registered, log, _begin(log(), since), goes_on, waking)
 
 
 def _follow(
-    registered: Registered, log: Callable[[], Log], begin: _Place, goes_on: Callable[[], bool], waking: Waking
+    registered: Registered,
+    log: Callable[[], Log],
+    begin: _Place,
+    goes_on: Callable[[], bool],
+    waking: Waking,
 ) -> Iterator[Answer]:
     with closing(waking):
         while True:
@@ -120,7 +137,8 @@ _Place = tuple[int, int]
 def _parts(
     registered: Registered, log: Log, rounds: Sequence[int], begin: _Place
 ) -> Iterator[tuple[int, int, pa.Table]]:
-    """Answers of these rounds, from a place on: the round, the first row of it, and those from there."""
+    """Answers of these rounds, from a place on: the round, the first row of it, and those from
+    there."""
     for round_id in rounds:
         found = log.read(registered.id, registered.query, round_id)
         first = begin[1] if round_id == begin[0] else 0
@@ -133,15 +151,25 @@ def _begin(log: Log, since: int | None) -> _Place:
     if since is None:
         return 0, 0
     if type(since) is not int or since < 0:
-        raise ServingError("not a place to resume from", value=since, hint="pass the .seq of an answer")
+        raise ServingError(
+            "not a place to resume from", value=since, hint="pass the .seq of an answer"
+        )
     round_id, row = since >> _SEQ_BITS, since & ((1 << _SEQ_BITS) - 1)
     rounds = log.rounds()
     if round_id > max(rounds, default=-1):
-        raise ServingError("nothing was answered yet at this place", value=since, code="SINCE_UNKNOWN",
-                           hint="pass the .seq of an answer of this home, or watch without since")
+        raise ServingError(
+            "nothing was answered yet at this place",
+            value=since,
+            code="SINCE_UNKNOWN",
+            hint="pass the .seq of an answer of this home, or watch without since",
+        )
     if log.has_lost(round_id):
-        raise ServingError("answers after this place have been removed", value=since,
-                           hint=f"the oldest round kept is {min(rounds)}; watch without since", code="SINCE_GONE")
+        raise ServingError(
+            "answers after this place have been removed",
+            value=since,
+            hint=f"the oldest round kept is {min(rounds)}; watch without since",
+            code="SINCE_GONE",
+        )
     return round_id, row + 1
 
 

@@ -1,9 +1,10 @@
-"""What files say, checked: data out of JSON as the dataclass it was written from, or the place that does not fit.
+"""What files say, checked: data out of JSON as the dataclass it was written from, or the place that
+does not fit.
 
-A checksum tells a torn file from a whole one, not a right one from a wrong one: a file may have been written by another
-version, edited, or put together by a tool that seals what it damages.  So nothing that was read is used before it has
-the types that its dataclass names.  `reading` is the door: what goes wrong inside is said as one of our errors, with
-the file and what to do.
+A checksum tells a torn file from a whole one, not a right one from a wrong one: a file may have
+been written by another version, edited, or put together by a tool that seals what it damages.  So
+nothing that was read is used before it has the types that its dataclass names.  `reading` is the
+door: what goes wrong inside is said as one of our errors, with the file and what to do.
 """
 
 from __future__ import annotations
@@ -21,17 +22,31 @@ from headrace.errors import HeadraceError, HomeError
 
 T = TypeVar("T")
 ODD = (
-    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, NotImplementedError, EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    NotImplementedError,
+    EOFError,
 )
 FILE_NAME_MAX, PATH_MAX = 255, 4_000  # bytes
 INT_MAX = 1 << 63  # whole numbers of files are 64-bit ones
-_NAMES = {int: "a whole number", str: "a text", bool: "true or false", float: "a number", types.NoneType: "nothing"}
+_NAMES = {
+    int: "a whole number",
+    str: "a text",
+    bool: "true or false",
+    float: "a number",
+    types.NoneType: "nothing",
+}
 _ADVICE = "restore it from a backup; `headrace doctor` shows what the home holds"
 Decoder = Callable[[Any], Any]
 
 
 def decode(kind: type[T], data: object) -> T:
-    """The data as this dataclass, with the ones inside it; ValueError says what does not fit, and where."""
+    """The data as this dataclass, with the ones inside it; ValueError says what does not fit, and
+    where."""
     made: T = decoder_of(cast(Any, kind))(data)
     return made
 
@@ -45,19 +60,32 @@ def check_path(path: str) -> None:
 
 @contextmanager
 def reading(
-    path: Path, what: str = "a committed file", code: str = "FILE_DAMAGED", hint: str = _ADVICE,
+    path: Path,
+    what: str = "a committed file",
+    code: str = "FILE_DAMAGED",
+    hint: str = _ADVICE,
     kind: type[HeadraceError] = HomeError,
 ) -> Iterator[None]:
-    """The one door for records: what cannot be read or does not fit is told with the file and the next step."""
+    """The one door for records: what cannot be read or does not fit is told with the file and the
+    next step."""
     try:
         yield
     except OSError as error:
-        reason = "is missing" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror or error}"
+        reason = (
+            "is missing"
+            if isinstance(error, FileNotFoundError)
+            else f"cannot be read: {error.strerror or error}"
+        )
         raise kind(f"{what} {reason}", value=str(path), hint=hint, code=code) from error
     except ODD as error:
-        # numpy, pyarrow and json each raise their own kinds of these for bytes that are not what they should be
-        raise kind(f"{what} is damaged", value=f"{path}: {type(error).__name__}: {error}", hint=hint,
-                   code=code) from error
+        # numpy, pyarrow and json each raise their own kinds of these for bytes that are not what
+        # they should be
+        raise kind(
+            f"{what} is damaged",
+            value=f"{path}: {type(error).__name__}: {error}",
+            hint=hint,
+            code=code,
+        ) from error
 
 
 @cache
@@ -67,11 +95,17 @@ def decoder_of(kind: Any) -> Decoder:
     if kind is Any:
         return _same
     if origin in (typing.Union, types.UnionType):
-        return _one_of([decoder_of(k) for k in inside if k is not types.NoneType], types.NoneType in inside)
+        return _one_of(
+            [decoder_of(k) for k in inside if k is not types.NoneType], types.NoneType in inside
+        )
     if origin is Sequence:
         return _list_of(decoder_of(inside[0]))
     if origin is tuple:
-        return _list_of(decoder_of(inside[0])) if inside[-1] is Ellipsis else _tuple_of([decoder_of(k) for k in inside])
+        return (
+            _list_of(decoder_of(inside[0]))
+            if inside[-1] is Ellipsis
+            else _tuple_of([decoder_of(k) for k in inside])
+        )
     if origin in (Mapping, dict):
         return _mapping_of(decoder_of(inside[1]))
     if is_dataclass(kind):

@@ -1,4 +1,5 @@
-"""How answers and lists of facts show themselves: aligned text at a prompt, an HTML table in a notebook."""
+"""How answers and lists of facts show themselves: aligned text at a prompt, an HTML table in a
+notebook."""
 
 from __future__ import annotations
 
@@ -18,16 +19,27 @@ class Listing(list[T]):
     """A list of dataclasses that prints as a table; it is a list in all else."""
 
     def __repr__(self) -> str:
-        rows = [{name: cell(value) for name, value in row.items()} for row in _rows(self[:ROWS_SHOWN])]
+        rows = [
+            {name: cell(value) for name, value in row.items()} for row in _rows(self[:ROWS_SHOWN])
+        ]
         if not rows:
             return "[]"
         widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
-        lines = [{name: name for name in widths}, {name: "─" * width for name, width in widths.items()}, *rows]
-        text = ["  ".join(line[name].ljust(width) for name, width in widths.items()).rstrip() for line in lines]
+        lines = [
+            {name: name for name in widths},
+            {name: "─" * width for name, width in widths.items()},
+            *rows,
+        ]
+        text = [
+            "  ".join(line[name].ljust(width) for name, width in widths.items()).rstrip()
+            for line in lines
+        ]
         return "\n".join([*text, *_more(len(self))])
 
     def _repr_html_(self) -> str:
-        return html_table(_rows(self[:ROWS_SHOWN])) + "".join(f"<p>{escape(line)}</p>" for line in _more(len(self)))
+        return html_table(_rows(self[:ROWS_SHOWN])) + "".join(
+            f"<p>{escape(line)}</p>" for line in _more(len(self))
+        )
 
 
 def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -47,7 +59,11 @@ def cell(value: Any) -> str:
         text = value.replace(tzinfo=None).isoformat(" ")
         return text.rstrip("0") if value.microsecond else text
     if isinstance(value, float):
-        return f"{value:,.4f}".rstrip("0").rstrip(".") if math.isfinite(value) and abs(value) < 1e15 else repr(value)
+        return (
+            f"{value:,.4f}".rstrip("0").rstrip(".")
+            if math.isfinite(value) and abs(value) < 1e15
+            else repr(value)
+        )
     if isinstance(value, dict):
         return ", ".join(f"{k} {cell(v)}" for k, v in value.items())
     text = str(value)

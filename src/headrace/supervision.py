@@ -1,8 +1,9 @@
-"""The pipelines of one engine at work: begun, looked after, begun again when Spark dies under them, and ended.
+"""The pipelines of one engine at work: begun, looked after, begun again when Spark dies under them,
+and ended.
 
-A thread looks after them while the engine runs: streams that get their first query are begun, those that fail are
-noticed, and so is a Spark whose process has ended, also between rounds.  Whatever happens there, who asks is told, and
-the home is let go.
+A thread looks after them while the engine runs: streams that get their first query are begun, those
+that fail are noticed, and so is a Spark whose process has ended, also between rounds.  Whatever
+happens there, who asks is told, and the home is let go.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ PASSING = (*ENDS, WORKER_GONE)  # what a new start may cure
 
 
 class Restarts:
-    """How often in a row Spark is started again, after pauses that double; a committed round ends the row."""
+    """How often in a row Spark is started again, after pauses that double; a committed round ends
+    the row."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -51,7 +53,9 @@ class Restarts:
 
     def next_pause_s(self) -> float:
         """One more is used up: how long to wait before it."""
-        pause_ms = min(self._config.restart_pause_ms << min(self._used, 30), self._config.restart_pause_ms_max)
+        pause_ms = min(
+            self._config.restart_pause_ms << min(self._used, 30), self._config.restart_pause_ms_max
+        )
         self._used += 1
         return pause_ms / 1_000
 
@@ -60,10 +64,18 @@ class Restarts:
 
 
 class Pipelines:
-    """`frames`: the DataFrames of relations that read one, by name; `ledger_of`: the ledger of a relation."""
+    """`frames`: the DataFrames of relations that read one, by name; `ledger_of`: the ledger of a
+    relation."""
 
-    def __init__(self, home: Home, catalog: Catalog, config: Config, spark: SparkUse,
-                 frames: Mapping[str, DataFrame], ledger_of: Callable[[str], Ledger]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        home: Home,
+        catalog: Catalog,
+        config: Config,
+        spark: SparkUse,
+        frames: Mapping[str, DataFrame],
+        ledger_of: Callable[[str], Ledger],
+    ) -> None:
         self._home = home
         self._catalog = catalog
         self._config = config
@@ -77,8 +89,12 @@ class Pipelines:
         self._failure: HeadraceError | None = None
         self._restarts = Restarts(config)
         self._committed = -1
-        self._not_started: HeadraceError | None = None  # why Spark could not be started, until it is looked at
-        self._closed: dict[str, tuple[float, float]] = {}  # cannot be opened: when to try, the next pause
+        self._not_started: HeadraceError | None = (
+            None  # why Spark could not be started, until it is looked at
+        )
+        self._closed: dict[
+            str, tuple[float, float]
+        ] = {}  # cannot be opened: when to try, the next pause
         self.by_name: dict[str, Pipeline] = {}
         self.signal = CommitSignal()
 
@@ -86,14 +102,17 @@ class Pipelines:
     def is_running(self) -> bool:
         return self._thread is not None and self._failure is None
 
-    # -- to the end of what is there ----------------------------------------------------------------
+    # -- to the end of what is there
+    # ----------------------------------------------------------------
 
     def drain(self) -> None:
         """Read what is there, answer it, return."""
         self._hold()
         try:
             while (error := self._drain_once()) is not None:
-                if not self._may_restart(error) or self._stopping.wait(self._restarts.next_pause_s()):
+                if not self._may_restart(error) or self._stopping.wait(
+                    self._restarts.next_pause_s()
+                ):
                     raise error
                 self._abandon()
         finally:
@@ -114,9 +133,14 @@ class Pipelines:
             except HeadraceError as error:
                 errors.append(error)
         self._note_commits()
-        return None if not errors else self._told(next((e for e in errors if e.code == GONE), errors[0]))
+        return (
+            None
+            if not errors
+            else self._told(next((e for e in errors if e.code == GONE), errors[0]))
+        )
 
-    # -- until it is stopped --------------------------------------------------------------------------
+    # -- until it is stopped
+    # --------------------------------------------------------------------------
 
     def start(self) -> None:
         self._hold()
@@ -126,17 +150,22 @@ class Pipelines:
         except BaseException:
             self._end()
             raise
-        self._thread = threading.Thread(target=self._supervise, name="headrace-supervisor", daemon=True)
+        self._thread = threading.Thread(
+            target=self._supervise, name="headrace-supervisor", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop after the round under way; raises what made a stream fail meanwhile, if anything did."""
+        """Stop after the round under way; raises what made a stream fail meanwhile, if anything
+        did."""
         self._stopping.set()
         try:
             if self._thread is not None:
                 self._thread.join()
             self._end()
-            if self._thread is not None and self._failure is None:  # the last round may have failed just now
+            if (
+                self._thread is not None and self._failure is None
+            ):  # the last round may have failed just now
                 failed = next((p.error for p in self.by_name.values() if p.error), None)
                 self._failure = None if failed is None else self._told(failed)
         finally:
@@ -148,7 +177,9 @@ class Pipelines:
 
     def _hold(self) -> None:
         if self._thread is not None:
-            raise HeadraceError("the engine is running already", hint="eng.stop() first", code="RUNNING")
+            raise HeadraceError(
+                "the engine is running already", hint="eng.stop() first", code="RUNNING"
+            )
         self._home.hold()
         self._stopping.clear()
         self._failure = self._not_started = None
@@ -160,13 +191,15 @@ class Pipelines:
             raise
 
     def _check_catalog(self) -> None:
-        """Every stream the home has rounds of was answered with this catalog, also those it no longer names."""
+        """Every stream the home has rounds of was answered with this catalog, also those it no
+        longer names."""
         self._catalog.refresh()
         for folder in self._home.stream_folders():
             check_catalog(Ledger(self._home.disk, folder), self._catalog)
 
     def _end(self) -> None:
-        """Whatever Spark says: nothing of ours writes to the home any more, and it is free for others."""
+        """Whatever Spark says: nothing of ours writes to the home any more, and it is free for
+        others."""
         try:
             self._abandon()
         finally:
@@ -182,14 +215,23 @@ class Pipelines:
         if errors:
             raise errors[0]
 
-    # -- one pipeline ---------------------------------------------------------------------------------
+    # -- one pipeline
+    # ---------------------------------------------------------------------------------
 
     def _busy_relations(self) -> list[Relation]:
         """Relations with a query to answer."""
         version = self._catalog.version
         if version != self._busy[0]:
-            names = {n for r in self._catalog.queries.values() if r.quarantine is None for n in r.query.relations}
-            self._busy = version, [own for name, own in self._catalog.relations.items() if name in names]
+            names = {
+                n
+                for r in self._catalog.queries.values()
+                if r.quarantine is None
+                for n in r.query.relations
+            }
+            self._busy = (
+                version,
+                [own for name, own in self._catalog.relations.items() if name in names],
+            )
         return self._busy[1]
 
     def _begin(self, relation: Relation, drain: bool) -> Pipeline:
@@ -200,9 +242,18 @@ class Pipelines:
 
         pipeline = self.by_name.get(relation.name)
         if pipeline is None:
-            self._jobs = self._jobs or tuple(family.job(self._workplace(family)) for family in registry.FAMILIES)
-            pipeline = Pipeline(self._home, relation, self._catalog, self._jobs, self._config, assign,
-                                signal=self.signal)
+            self._jobs = self._jobs or tuple(
+                family.job(self._workplace(family)) for family in registry.FAMILIES
+            )
+            pipeline = Pipeline(
+                self._home,
+                relation,
+                self._catalog,
+                self._jobs,
+                self._config,
+                assign,
+                signal=self.signal,
+            )
             self.by_name[relation.name] = pipeline
         pipeline.open()
         pipeline.start(self._spark.session, self._frames.get(relation.name), drain)
@@ -213,9 +264,12 @@ class Pipelines:
             asked = [r for r in self._catalog.quarantined if relation in r.query.relations]
             return any(family_of(r, self._catalog.relation) is family for r in asked)
 
-        return Workplace(self._home.disk, self._config, self._catalog.relation, self._ledger_of, rests)
+        return Workplace(
+            self._home.disk, self._config, self._catalog.relation, self._ledger_of, rests
+        )
 
-    # -- looking after them -----------------------------------------------------------------------------
+    # -- looking after them
+    # -----------------------------------------------------------------------------
 
     def _supervise(self) -> None:
         """Ends when it is told to, or when Spark is gone for good."""
@@ -232,8 +286,11 @@ class Pipelines:
                 self._failure = self._failure or error
 
     def _trouble(self) -> HeadraceError | None:
-        """What is wrong now; an error of any kind, in this thread or another, is told as one of ours."""
-        if self._not_started is not None:  # looking after the streams would start Spark, and nobody would count that
+        """What is wrong now; an error of any kind, in this thread or another, is told as one of
+        ours."""
+        if (
+            self._not_started is not None
+        ):  # looking after the streams would start Spark, and nobody would count that
             error, self._not_started = self._not_started, None
             return error
         if not self._spark.is_alive():
@@ -249,7 +306,8 @@ class Pipelines:
         return next((e for e in errors if e.code == GONE), errors[0]) if errors else None
 
     def _look_after_all(self) -> None:
-        """Start pipelines for streams that get their first query; the others are looked at in spite of one's error."""
+        """Start pipelines for streams that get their first query; the others are looked at in spite
+        of one's error."""
         errors: list[Exception] = []
         for relation in self._busy_relations():
             try:
@@ -269,11 +327,15 @@ class Pipelines:
             check_there(relation)  # Spark takes a folder that has vanished for an empty one
 
     def _try_to_begin(self, relation: Relation) -> None:
-        """What cannot be opened is tried again after pauses that double: opening looks at all its rounds."""
+        """What cannot be opened is tried again after pauses that double: opening looks at all its
+        rounds."""
         next_s, pause_s = self._closed.get(relation.name, (0.0, POLL_S))
         if time.monotonic() < next_s:
             return
-        self._closed[relation.name] = time.monotonic() + pause_s, min(2 * pause_s, CLOSED_PAUSE_S_MAX)
+        self._closed[relation.name] = (
+            time.monotonic() + pause_s,
+            min(2 * pause_s, CLOSED_PAUSE_S_MAX),
+        )
         self._begin(relation, drain=False)
         del self._closed[relation.name]
 
@@ -286,22 +348,30 @@ class Pipelines:
         """A pipeline does not know whose Spark it was."""
         return self._spark.gone() if error.code == GONE else error
 
-    # -- starting again -----------------------------------------------------------------------------------
+    # -- starting again
+    # -----------------------------------------------------------------------------------
 
     def _may_restart(self, error: HeadraceError) -> bool:
-        """A DataFrame dies with the Spark that made it, and a Spark that was given is not ours to start."""
+        """A DataFrame dies with the Spark that made it, and a Spark that was given is not ours to
+        start."""
         if error.code not in PASSING or not self._restarts.are_left or self._stopping.is_set():
             return False
-        owns_all = not self._spark.is_given and not any(r.name in self._frames for r in self._busy_relations())
+        owns_all = not self._spark.is_given and not any(
+            r.name in self._frames for r in self._busy_relations()
+        )
         return owns_all or error.code == WORKER_GONE
 
     def _restart(self, error: HeadraceError) -> None:
-        """From the newest manifest of each stream, after a pause.  A start that fails as this one did is looked at by
-        the next turn of the supervisor."""
+        """From the newest manifest of each stream, after a pause.  A start that fails as this one
+        did is looked at by the next turn of the supervisor."""
         self._note_commits()
         pause_s = self._restarts.next_pause_s()
-        with suppress(HeadraceWarning):  # where warnings are errors, this one must not end the thread
-            warnings.warn(f"{error.what}: it is started again in {pause_s:g} s", HeadraceWarning, stacklevel=1)
+        with suppress(
+            HeadraceWarning
+        ):  # where warnings are errors, this one must not end the thread
+            warnings.warn(
+                f"{error.what}: it is started again in {pause_s:g} s", HeadraceWarning, stacklevel=1
+            )
         if self._stopping.wait(pause_s):
             self._failure = self._failure or error
             return
@@ -325,7 +395,11 @@ class Pipelines:
             self._failure = self._failure or error
 
     def _note_commits(self) -> None:
-        newest = sum(p.ledger.newest.round_id + 1 for p in self.by_name.values() if p.ledger.newest is not None)
+        newest = sum(
+            p.ledger.newest.round_id + 1
+            for p in self.by_name.values()
+            if p.ledger.newest is not None
+        )
         if newest != self._committed:
             self._committed = newest
             self._restarts.end_row()

@@ -9,7 +9,9 @@ from headrace.quoting import quote_name
 
 US_PER_MS = 1_000
 US_PER_S = 1_000_000
-ALWAYS_US = -(1 << 62)  # before every row, 146,000 years before 1970; sums with ranges and grains stay within 64 bits
+ALWAYS_US = -(
+    1 << 62
+)  # before every row, 146,000 years before 1970; sums with ranges and grains stay within 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Spark's window: [k·slide + offset, k·slide + offset + range) from the epoch, in microseconds."""
+    """Spark's window: [k·slide + offset, k·slide + offset + range) from the epoch, in
+    microseconds."""
 
     range_us: int
     slide_us: int

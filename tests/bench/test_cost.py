@@ -12,7 +12,11 @@ from headrace.families.windows.workload import Flow, quantities_of
 from headrace.values import US_PER_S
 from tests.families.windows.test_cost import Ask, workload
 
-ASKS: list[Ask] = [("n > 1", "k, ", "sum(x)", 10), ("n > 2", "k, g, ", "stddev(x)", 5), ("", "", "count(*)", 20)]
+ASKS: list[Ask] = [
+    ("n > 1", "k, ", "sum(x)", 10),
+    ("n > 2", "k, g, ", "stddev(x)", 5),
+    ("", "", "count(*)", 20),
+]
 
 
 def trial(factor: float, off: float = 1.0) -> Trial:
@@ -26,16 +30,22 @@ def trial(factor: float, off: float = 1.0) -> Trial:
         seconds = {stage: factor * s for stage, s in prices.items()}
         load = dict(zip(("cells", "pane_us", "predicates", "keys", "groups"), known, strict=True))
         seconds["total"] = sum(seconds.values())
-        history.append({
-            "rows": rows, "watermark_us": before + 20 * US_PER_S, "seconds": seconds,
-            "load": {**load, "before_us": before, "priced": prices, "plain_s": {}},
-        })
+        history.append(
+            {
+                "rows": rows,
+                "watermark_us": before + 20 * US_PER_S,
+                "seconds": seconds,
+                "load": {**load, "before_us": before, "priced": prices, "plain_s": {}},
+            }
+        )
     return Trial(CASES[0], work, history, [off * s["seconds"]["total"] for s in history], 0)
 
 
 def test_the_fit_finds_how_slow_the_machine_is() -> None:
     found = fit([trial(2.0)])
-    assert found == pytest.approx({name: 2 * rate.seconds for name, rate in RATES.items()}, rel=0.02)
+    assert found == pytest.approx(
+        {name: 2 * rate.seconds for name, rate in RATES.items()}, rel=0.02
+    )
 
 
 @pytest.mark.parametrize("off", [0.5, 1.0, 3.0])

@@ -47,13 +47,18 @@ def test_a_later_feed_carries_on_in_time(tmp_path: Path) -> None:
         feed.start()
         wait_until(lambda feed=feed: feed.written == 2)  # type: ignore[misc]
         feed.stop()
-    times = [pq.read_table(file)["ts"].cast("int64").to_numpy() for file in sorted(tmp_path.glob("part-*.parquet"))]
+    times = [
+        pq.read_table(file)["ts"].cast("int64").to_numpy()
+        for file in sorted(tmp_path.glob("part-*.parquet"))
+    ]
     assert len(times) == 4
     for earlier, later in pairwise(times):
         assert later.max() > earlier.max()
 
 
-def test_what_kept_it_from_writing_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kept_it_from_writing_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError("disk full")
 

@@ -18,8 +18,15 @@ def save(folder: Path, value: float) -> None:
 
 def test_what_is_missed_is_said(tmp_path: Path) -> None:
     save(tmp_path, 0.8)
-    lines = {line.split("|")[1].strip(): line for line in table(tmp_path).splitlines() if line.startswith("|")}
-    assert "| ≥ 0.9 | **0.800: missed** |" in lines["1,000 window queries, rows/s against plain Spark running one"]
+    lines = {
+        line.split("|")[1].strip(): line
+        for line in table(tmp_path).splitlines()
+        if line.startswith("|")
+    }
+    assert (
+        "| ≥ 0.9 | **0.800: missed** |"
+        in lines["1,000 window queries, rows/s against plain Spark running one"]
+    )
     assert "| ≥ 0.7 | 0.800 |" in lines["10,000 window queries against plain Spark running one"]
     assert "| ≤ 1 s | 0.800 s |" in lines["a round of 200,000 rows, 1,000 queries"]
     assert "commit abc" in table(tmp_path)

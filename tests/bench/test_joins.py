@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.bench import joins, joins_hotspots, joins_intervals, joins_kernels, joins_routing, joins_spark
+from headrace.bench import (
+    joins,
+    joins_hotspots,
+    joins_intervals,
+    joins_kernels,
+    joins_routing,
+    joins_spark,
+)
 from headrace.bench.joins_kernels import band_speeds, events_per_s, select_speeds
 from headrace.bench.joins_picture import picture
 from headrace.bench.joins_workload import DOMAIN, draw_bands, draw_keyed_rows, draw_rectangles
@@ -26,12 +33,26 @@ def test_speeds_of_all_methods_are_there() -> None:
     ours = {"ours", "ours_with_output"}
     bands, selects = band_speeds(300, 600.0), select_speeds(300, 600.0)
     assert set(bands.per_s) == {*ours, "query_outer", "merge", "merge_with_output", "data_outer"}
-    assert set(selects.per_s) == {*ours, "naive", "select_first", "select_first_with_output", "join_first"}
+    assert set(selects.per_s) == {
+        *ours,
+        "naive",
+        "select_first",
+        "select_first_with_output",
+        "join_first",
+    }
     for speeds in (bands, selects):
-        assert all(speed > 0 for speed in speeds.per_s.values()) and speeds.groups > 1 and speeds.affected > 1
+        assert (
+            all(speed > 0 for speed in speeds.per_s.values())
+            and speeds.groups > 1
+            and speeds.affected > 1
+        )
         for with_output in (False, True):
             name, best = speeds.best_rival(with_output)
-            rivals = {m: s for m, s in speeds.per_s.items() if m not in ours and ("output" in m) == with_output}
+            rivals = {
+                m: s
+                for m, s in speeds.per_s.items()
+                if m not in ours and ("output" in m) == with_output
+            }
             assert rivals[name] == best == max(rivals.values())
 
 
@@ -50,10 +71,15 @@ def test_the_workload_is_that_of_the_thesis() -> None:
     rng = np.random.default_rng(1)
     bands, made = draw_bands(rng, 20_000, 600.0), draw_rectangles(rng, 20_000, 600.0, 0.1)
     rows = draw_keyed_rows(rng, 500)
-    assert np.mean(bands.hi - bands.lo) == pytest.approx(600, rel=0.02) and np.all(bands.lo <= bands.hi)
+    assert np.mean(bands.hi - bands.lo) == pytest.approx(600, rel=0.02) and np.all(
+        bands.lo <= bands.hi
+    )
     holding = [np.mean((made.a_lo <= a) & (a <= made.a_hi)) for a in rng.integers(0, DOMAIN, 200)]
     assert np.mean(holding) == pytest.approx(0.1, rel=0.1)
-    met = [np.searchsorted(rows.b, b, "right") - np.searchsorted(rows.b, b) for b in rng.choice(rows.b, 200)]
+    met = [
+        np.searchsorted(rows.b, b, "right") - np.searchsorted(rows.b, b)
+        for b in rng.choice(rows.b, 200)
+    ]
     assert 200 < np.mean(met) < 2_000
 
 
@@ -65,8 +91,18 @@ def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     report = joins.run(True, told.append)
     names = {figure.name for figure in report.figures}
-    assert {"band_ratio", "band_kept", "select_ratio", "change_500_ms", "histogram_20_error"} <= names
-    assert {"band_ratio_with_output", "select_having_0.1_ours_per_s", "select_joining_10_naive_per_s"} <= names
+    assert {
+        "band_ratio",
+        "band_kept",
+        "select_ratio",
+        "change_500_ms",
+        "histogram_20_error",
+    } <= names
+    assert {
+        "band_ratio_with_output",
+        "select_having_0.1_ours_per_s",
+        "select_joining_10_naive_per_s",
+    } <= names
     assert report.plot is not None and report.plot.exists() and told
 
 

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from headrace.bench import joins_intervals
-from headrace.bench.joins_intervals import LINE, SHARES, clustered, compare, run, short, values_of, wide
+from headrace.bench.joins_intervals import (
+    LINE,
+    SHARES,
+    clustered,
+    compare,
+    run,
+    short,
+    values_of,
+    wide,
+)
 from headrace.families.joins.interval_prefixes import PrefixIndex
 
 
@@ -34,7 +43,11 @@ def test_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     names = {figure.name for figure in run(True, told.append).figures}
     assert told[0] == "superintervals is not installed: ours alone"
-    assert {"short_20000_count_ns", "clustered_3rd_20000_records_ns", "cross_20000_5_records_ns"} <= names
+    assert {
+        "short_20000_count_ns",
+        "clustered_3rd_20000_records_ns",
+        "cross_20000_5_records_ns",
+    } <= names
     assert not any("peer" in name or "ratio" in name for name in names)
 
 

@@ -1,4 +1,5 @@
-"""Routing beside every method and OPT: the workloads are what they say, and every figure is there."""
+"""Routing beside every method and OPT: the workloads are what they say, and every figure is
+there."""
 
 from __future__ import annotations
 
@@ -15,7 +16,13 @@ TINY = Extent((2_000,), (0.1,), (1_500.0,))
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"EVENTS_MIN": 64, "EVENTS": 64, "SAMPLE": 640, "GROUPS": 100, "BUDGET_S": 1e-3}.items():
+    for name, value in {
+        "EVENTS_MIN": 64,
+        "EVENTS": 64,
+        "SAMPLE": 640,
+        "GROUPS": 100,
+        "BUDGET_S": 1e-3,
+    }.items():
         monkeypatch.setattr(joins_routing, name, value)
     monkeypatch.setattr(joins_hotspots, "ROWS", 2_000)
     monkeypatch.setattr(joins_hotspots, "EVENTS", 64)
@@ -47,7 +54,10 @@ def test_the_workloads_are_those_of_the_thesis() -> None:
 
 def test_rows_are_as_many_as_wanted_for_a_b() -> None:
     rows = draw_joined_rows(np.random.default_rng(1), 500_000)
-    joined = {share: np.mean([np.sum(rows.b == int(b_with(share)) + i) for i in range(-5, 6)]) for share in (0.1, 1.0)}
+    joined = {
+        share: np.mean([np.sum(rows.b == int(b_with(share)) + i) for i in range(-5, 6)])
+        for share in (0.1, 1.0)
+    }
     assert joined[1.0] == pytest.approx(500_000 * 0.4 / (DOMAIN / 10), rel=0.1)
     assert joined[0.1] / joined[1.0] == pytest.approx(0.1, rel=0.3)
 
@@ -83,10 +93,15 @@ def test_opt_is_never_slower_than_the_best_method() -> None:
 
 def test_misses_are_told() -> None:
     good = Outcome({"groups": 1.0, "select_first": 3.0}, 0.98, 1.0, {}, 1.0, 1.02, 0.99, 0.01)
-    slow = Outcome({"groups": 1.0, "select_first": 3.0}, 1.6, 1.0, {"groups": 1.0}, 1.0, 0.6, 1.0, 0.02)
+    slow = Outcome(
+        {"groups": 1.0, "select_first": 3.0}, 1.6, 1.0, {"groups": 1.0}, 1.0, 0.6, 1.0, 0.02
+    )
     assert [f.note.rpartition(": ")[2] for f in worst([good]) if "want" in f.note] == ["met", "met"]
     told = {figure.name: figure for figure in worst([good, slow])}
-    assert [f.note.rpartition(": ")[2] for f in told.values() if "want" in f.note] == ["MISSED", "MISSED"]
+    assert [f.note.rpartition(": ")[2] for f in told.values() if "want" in f.note] == [
+        "MISSED",
+        "MISSED",
+    ]
     assert "less in 1 of 2, of which in 1 it takes that" in told["routing_to_best"].note
     assert (told["routing_best_to_itself"].value, told["routing_asking"].value) == (0.99, 0.02)
 
@@ -99,5 +114,9 @@ def test_hotspots_hold_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
         assert shape.hot_groups in (0, 9, 10)
     monkeypatch.setitem(joins_hotspots.EXTENTS, True, joins_hotspots.Extent(2_000, 50, (0.5, 1.0)))
     flat = joins_hotspots.run(True, lambda _: None).flat()
-    assert all(float(str(flat[f"hotspots_{share}_{method}_per_s"])) > 0 for share in (50, 100) for method in METHODS)
+    assert all(
+        float(str(flat[f"hotspots_{share}_{method}_per_s"])) > 0
+        for share in (50, 100)
+        for method in METHODS
+    )
     assert "hotspots_100_ratio" in flat

@@ -36,7 +36,10 @@ def test_a_short_run_has_all_figures(spark: SparkSession) -> None:
     figures = {f.name: f for f in measure(spark, SMALL, told.append)}
     for kind in ("band", "select"):
         assert {f"spark_{kind}_{stage}_s" for stage in STAGES} <= set(figures)
-        assert figures[f"spark_{kind}_record_bytes"].value > 0 and figures[f"spark_{kind}_joins_s"].value > 0
+        assert (
+            figures[f"spark_{kind}_record_bytes"].value > 0
+            and figures[f"spark_{kind}_joins_s"].value > 0
+        )
     assert 0 < figures["spark_band_affected"].value < SMALL.queries
     ours, peer = (figures[f"spark_band_{name}events_per_s"].value for name in ("", "peer_"))
     assert figures["spark_band_ratio"].value == pytest.approx(ours / peer)
@@ -46,13 +49,17 @@ def test_a_short_run_has_all_figures(spark: SparkSession) -> None:
 
 def test_counts_that_differ_are_no_figure() -> None:
     figures = {f.name: f for f in beside(3_000.0, SMALL, 70, Counted(70, 2.0))}
-    assert figures["spark_band_ratio"].value == 120 and figures["spark_band_ratio"].note.endswith("met")
+    assert figures["spark_band_ratio"].value == 120 and figures["spark_band_ratio"].note.endswith(
+        "met"
+    )
     assert beside(2_000.0, SMALL, 70, Counted(70, 2.0))[-1].note.endswith("MISSED")
     with pytest.raises(AssertionError, match="70 pairs in our records, 71 by Spark"):
         beside(3_000.0, SMALL, 70, Counted(71, 2.0))
 
 
-def test_queries_that_are_read_have_answers_but_not_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_that_are_read_have_answers_but_not_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(joins_spark, "READ", 1)
     bands = Bands(np.array([0, 0, 90_000]), np.array([9_000, 10, 90_001]))
     s = np.arange(0, 10_000)

@@ -59,7 +59,15 @@ def test_ten_thousand_queries_are_distinct_and_deterministic() -> None:
 
 def test_queries_cover_the_shapes() -> None:
     text = "\n".join(market.queries(generator(), 1_000).values())
-    for piece in ("HAVING", "LIKE", " IN (", "CASE", "'1 hour'", "'10 seconds')", "'45 seconds', '30 seconds'"):
+    for piece in (
+        "HAVING",
+        "LIKE",
+        " IN (",
+        "CASE",
+        "'1 hour'",
+        "'10 seconds')",
+        "'45 seconds', '30 seconds'",
+    ):
         assert piece in text
 
 

@@ -26,13 +26,22 @@ def test_windows_are_within_the_limits_of_table_1() -> None:
 
 
 def test_skew_is_towards_large_slides() -> None:
-    means = [sum(s.slide_us for s in replace(Workload(1_000), skew=skew).shapes()) for skew in (0.0, 0.6, 2.0)]
+    means = [
+        sum(s.slide_us for s in replace(Workload(1_000), skew=skew).shapes())
+        for skew in (0.0, 0.6, 2.0)
+    ]
     assert means == sorted(means)
 
 
 @pytest.mark.parametrize(
     ("queries", "rate", "published"),
-    [(250, 50.0, 80), (250, 2_000.0, 24), (250, 3_000.0, 6), (1_000, 10_000.0, 12), (2_000, 10_000.0, 24)],
+    [
+        (250, 50.0, 80),
+        (250, 2_000.0, 24),
+        (250, 3_000.0, 6),
+        (1_000, 10_000.0, 12),
+        (2_000, 10_000.0, 24),
+    ],
 )
 def test_gains_are_near_the_published_ones(queries: int, rate: float, published: float) -> None:
     assert gain(queries, rate) == pytest.approx(published, abs=6)

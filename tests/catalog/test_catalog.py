@@ -1,4 +1,5 @@
-"""The catalog: unique names, all or none, every process sees every change, and ten thousand queries load fast."""
+"""The catalog: unique names, all or none, every process sees every change, and ten thousand queries
+load fast."""
 
 from __future__ import annotations
 
@@ -81,7 +82,11 @@ def test_the_same_again_changes_nothing(catalog: Catalog) -> None:
 
 def test_names_are_unique_and_many_are_added_all_or_none(catalog: Catalog) -> None:
     catalog.add([query("a")])
-    for batch in ([query("b"), query("a", OTHER)], [query("b"), query("b", OTHER)], [query("b"), query("not a name")]):
+    for batch in (
+        [query("b"), query("a", OTHER)],
+        [query("b"), query("b", OTHER)],
+        [query("b"), query("not a name")],
+    ):
         with pytest.raises(CatalogError):
             catalog.add(batch)
         assert list(catalog.queries) == ["a"] and catalog.version == 2
@@ -98,7 +103,9 @@ def test_names(catalog: Catalog, name: str) -> None:
     assert catalog.query(name).name == name
 
 
-@pytest.mark.parametrize("name", ["", "1a", "a b", "a/b", "../x", "a.", "-a", "a\n", "x" * 201, "a;b", "a\0"])
+@pytest.mark.parametrize(
+    "name", ["", "1a", "a b", "a/b", "../x", "a.", "-a", "a\n", "x" * 201, "a;b", "a\0"]
+)
 def test_not_names(catalog: Catalog, name: str) -> None:
     with pytest.raises(CatalogError):
         catalog.add([query(name)])
@@ -170,7 +177,14 @@ def test_a_table_keeps_what_deletes(catalog: Catalog, disk: Disk) -> None:
 
 def test_a_log_from_before_there_were_deletions(catalog: Catalog, disk: Disk) -> None:
     fields = [["k", "string", 0, 0], ["gone", "boolean", 0, 0]]
-    old = {"name": "t", "source": "parquet:/t", "time": None, "late_us": 0, "key": ["k"], "fields": fields}
+    old = {
+        "name": "t",
+        "source": "parquet:/t",
+        "time": None,
+        "late_us": 0,
+        "key": ["k"],
+        "fields": fields,
+    }
     catalog._log.append({"do": "create", "relation": old})
     table = Relation("t", "parquet:/t", parse_schema("k STRING, gone BOOLEAN"), key=("k",))
     assert Catalog(disk, CONFIG).relation("t") == table
@@ -194,8 +208,10 @@ def test_ten_thousand_queries_load_within_two_seconds(disk: Disk) -> None:
     relation = Relation("trades", "parquet:/src", fields, "ts")
     catalog = Catalog(disk, CONFIG)
     catalog.create(relation)
-    bound = [bind(sql, {"trades": relation}, name=name, config=CONFIG)
-             for name, sql in market.queries(np.random.default_rng(1), 10_000).items()]
+    bound = [
+        bind(sql, {"trades": relation}, name=name, config=CONFIG)
+        for name, sql in market.queries(np.random.default_rng(1), 10_000).items()
+    ]
     for start in range(0, 10_000, 500):
         catalog.add(bound[start : start + 500])
     codec.decode_expr.cache_clear()
@@ -215,7 +231,9 @@ def test_what_has_changed_since_a_version_is_told(catalog: Catalog, disk: Disk, 
             case 0:
                 catalog.add([query(f"q{step}_{i}") for i in range(rng.integers(1, 4))])
             case 1:
-                catalog.drop([str(name) for name in rng.choice(names, min(2, len(names)), replace=False)])
+                catalog.drop(
+                    [str(name) for name in rng.choice(names, min(2, len(names)), replace=False)]
+                )
             case 2:
                 catalog.quarantine({catalog.query(str(rng.choice(names))).id: "why"})
             case _:
@@ -224,13 +242,17 @@ def test_what_has_changed_since_a_version_is_told(catalog: Catalog, disk: Disk, 
         version, touched = catalog.touched(version)
         known = {i: why for i, why in known.items() if i not in touched}
         known |= {i: own.quarantine for i, own in touched.items() if own is not None}
-        assert known == {r.id: r.quarantine for r in catalog.queries.values()} and before is catalog.queries
+        assert (
+            known == {r.id: r.quarantine for r in catalog.queries.values()}
+            and before is catalog.queries
+        )
         assert {r.id for r in catalog.quarantined} == {i for i, why in known.items() if why}
     assert catalog.touched(version) == (catalog.version, {})
     again = Catalog(disk, CONFIG)
     assert again.queries == catalog.queries and again.touched(0)[1] == {
-        **dict.fromkeys(range(1, max(again.touched(0)[1]) + 1)), **{r.id: r for r in catalog.queries.values()}
-    }  # fmt: skip
+        **dict.fromkeys(range(1, max(again.touched(0)[1]) + 1)),
+        **{r.id: r for r in catalog.queries.values()},
+    }
 
 
 def test_many_are_dropped_all_or_none(catalog: Catalog) -> None:

@@ -1,4 +1,5 @@
-"""A compacted log says what the log said: to who opens it, to who follows it, after kills and power cuts."""
+"""A compacted log says what the log said: to who opens it, to who follows it, after kills and power
+cuts."""
 
 from __future__ import annotations
 
@@ -22,7 +23,17 @@ from headrace.disk import Disk
 from headrace.errors import CatalogError
 from headrace.sql.bind import bind
 from headrace.sql.query import Query
-from tests.runtime.recording import HOME, Model, Promise, QuickDisk, RecordingDisk, crashes, dropped, kept, pure_crash
+from tests.runtime.recording import (
+    HOME,
+    Model,
+    Promise,
+    QuickDisk,
+    RecordingDisk,
+    crashes,
+    dropped,
+    kept,
+    pure_crash,
+)
 from tests.runtime.scenario import SQL, relation_of
 
 RELATION = relation_of(Path("/src"))
@@ -67,9 +78,13 @@ class Follower:
         before = self.version
         self.version, touched = self.catalog.touched(before)
         self.known = {i: own for i, own in self.known.items() if i not in touched}
-        self.known |= {i: (own.name, own.quarantine) for i, own in touched.items() if own is not None}
+        self.known |= {
+            i: (own.name, own.quarantine) for i, own in touched.items() if own is not None
+        }
         assert self.known == seen(self.catalog) == model
-        assert {r.id for r in self.catalog.quarantined} == {i for i, (_, why) in model.items() if why}
+        assert {r.id for r in self.catalog.quarantined} == {
+            i for i, (_, why) in model.items() if why
+        }
         assert self.version == self.catalog.version == len(marks) - 1 and before <= self.version
         assert [self.catalog.mark(v) for v in range(len(marks))] == marks
         assert self.catalog.relations == {"s": RELATION}
@@ -90,7 +105,9 @@ def test_any_changes_by_several_processes(tmp_path: Path, seed: int) -> None:
                 model |= {next_id + n: (name, None) for n, name in enumerate(new)}
                 next_id += len(new)
             case 2 | 3:
-                gone = r.sample(list(names), r.randrange(1, len(names) + 1) if r.random() < 0.2 else 1)
+                gone = r.sample(
+                    list(names), r.randrange(1, len(names) + 1) if r.random() < 0.2 else 1
+                )
                 by.drop(gone)
                 model = {i: own for i, own in model.items() if own[0] not in gone}
             case _:
@@ -101,7 +118,10 @@ def test_any_changes_by_several_processes(tmp_path: Path, seed: int) -> None:
                     continue
                 model[i] = (model[i][0], f"why {step}")
         marks.append(by.mark(by.version) or 0)
-        for follower in [*(f for f in followers if r.random() < 0.3), Follower(Catalog(disk, OFTEN))]:
+        for follower in [
+            *(f for f in followers if r.random() < 0.3),
+            Follower(Catalog(disk, OFTEN)),
+        ]:
             follower.check(model, marks)
         if is_compacted(disk):
             compactions.add((tmp_path / PATH).read_text()[:40])
@@ -109,7 +129,9 @@ def test_any_changes_by_several_processes(tmp_path: Path, seed: int) -> None:
         follower.check(model, marks)
     assert len(compactions) > 2
     fresh = Catalog(disk, OFTEN).queries
-    assert list(fresh) == list(followers[0].catalog.queries) and fresh == followers[0].catalog.queries
+    assert (
+        list(fresh) == list(followers[0].catalog.queries) and fresh == followers[0].catalog.queries
+    )
 
 
 def test_the_log_stays_as_small_as_what_stands(tmp_path: Path) -> None:
@@ -134,7 +156,9 @@ def seen_names(catalog: Catalog, version: int) -> dict[str, str | None]:
     return {name: own.quarantine for name, own in catalog.at(version).items()}
 
 
-def test_old_marks_are_forgotten_and_new_ones_are_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_marks_are_forgotten_and_new_ones_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("headrace.catalog.log.MARKS_KEPT", 5)
     disk = QuickDisk(tmp_path)
     before = churned(disk)
@@ -145,7 +169,8 @@ def test_old_marks_are_forgotten_and_new_ones_are_not(tmp_path: Path, monkeypatc
 
 
 def test_a_cut_or_changed_log_is_named(tmp_path: Path) -> None:
-    """Cut inside what stood at its version, or a byte of it changed; a cut change is one that was not acknowledged."""
+    """Cut inside what stood at its version, or a byte of it changed; a cut change is one that was
+    not acknowledged."""
     disk = QuickDisk(tmp_path)
     version = churned(disk).version
     whole = (tmp_path / PATH).read_bytes()
@@ -154,14 +179,18 @@ def test_a_cut_or_changed_log_is_named(tmp_path: Path) -> None:
     for size in range(1, len(whole), 7):
         (tmp_path / PATH).write_bytes(whole[:size])
         if size < len(lines[0]) + 1:
-            assert Catalog(disk, OFTEN).version == 0  # the ledger says that it has lost committed changes
+            assert (
+                Catalog(disk, OFTEN).version == 0
+            )  # the ledger says that it has lost committed changes
         elif size < stood:
             with pytest.raises(CatalogError, match="damaged"):
                 Catalog(disk, OFTEN)
         else:
             assert Catalog(disk, OFTEN).version <= version
     for place in range(0, stood, 5):
-        (tmp_path / PATH).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        (tmp_path / PATH).write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        )
         with pytest.raises(CatalogError) as caught:
             Catalog(disk, OFTEN)
         assert caught.value.code == "CATALOG_DAMAGED"
@@ -203,7 +232,8 @@ def test_every_power_cut_leaves_what_was_promised(tmp_path: Path) -> None:
 
 
 def test_a_kill_and_then_a_power_cut(tmp_path: Path) -> None:
-    """Who was killed may have renamed the log without making the name safe: who appends to it next does."""
+    """Who was killed may have renamed the log without making the name safe: who appends to it next
+    does."""
     disk, states = record(tmp_path / HOME)
     kill, cut = pure_crash(kept, True), pure_crash(dropped, False)
     model = Model()
@@ -229,7 +259,10 @@ def record(root: Path) -> tuple[RecordingDisk, dict[int, Seen]]:
     disk.mkdir(".")
     disk.sync("..")
     catalog = Catalog(disk, OFTEN)
-    steps: list[Callable[[], None]] = [partial(catalog.create, RELATION), partial(catalog.add, [query("stays")])]
+    steps: list[Callable[[], None]] = [
+        partial(catalog.create, RELATION),
+        partial(catalog.add, [query("stays")]),
+    ]
     for n in range(6):
         steps += [partial(catalog.add, [query(f"q{n}")]), partial(catalog.drop, [f"q{n}"])]
     for step in steps:
@@ -283,7 +316,9 @@ def test_real_processes_and_one_that_is_killed(tmp_path: Path, seed: int) -> Non
     ids = [int(line[2]) for line in lines if line[0] == "added" and len(line) == 3]
     gone = {line[1] for line in lines if line[0] == "dropped"}
     stay = {line[1] for line in lines if line[0] == "added"} - gone
-    last = {line.split()[1] for line in said["z"].splitlines()[-1:]}  # what came of its next step nobody knows
+    last = {
+        line.split()[1] for line in said["z"].splitlines()[-1:]
+    }  # what came of its next step nobody knows
     assert len(ids) == len(set(ids)) and not gone & found.queries.keys()
     assert stay - last <= found.queries.keys() and len(found.queries.keys() - stay) <= 1
     assert is_compacted(disk)

@@ -59,7 +59,9 @@ def test_a_changed_byte_is_named(disk: Disk) -> None:
     fill(disk, "a", "b", "c")
     whole = (disk.root / PATH).read_bytes()
     for place in range(whole.rindex(b"\n")):
-        (disk.root / PATH).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1:])
+        (disk.root / PATH).write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+        )
         with pytest.raises(CatalogError) as caught:
             CatalogLog(disk).read()
         assert caught.value.code == "CATALOG_DAMAGED"
@@ -79,7 +81,13 @@ def test_an_append_is_durable_and_so_is_the_first_ones_name(tmp_path: Path) -> N
     disk = RecordingDisk(tmp_path)
     fill(disk, "a", "b")
     append = [("append", PATH), ("sync", PATH)]
-    assert [(op.verb, op.path) for op in disk.ops] == [("write", PATH), ("sync", PATH), ("sync", "."), *append, *append]
+    assert [(op.verb, op.path) for op in disk.ops] == [
+        ("write", PATH),
+        ("sync", PATH),
+        ("sync", "."),
+        *append,
+        *append,
+    ]
 
 
 def test_marks_tell_one_past_from_another(tmp_path: Path) -> None:

@@ -57,7 +57,9 @@ class Actor(threading.Thread):
 class Feeder(Actor):
     """Writes the next files of all relations, as long as not too many wait to be read."""
 
-    def __init__(self, seed: int, source: Path, backlog: Callable[[str], int], step_s: float) -> None:
+    def __init__(
+        self, seed: int, source: Path, backlog: Callable[[str], int], step_s: float
+    ) -> None:
         super().__init__(step_s)
         self.files = dict.fromkeys(DDL, 0)
         self._seed, self._source, self._backlog = seed, source, backlog
@@ -74,7 +76,8 @@ class Feeder(Actor):
 
 
 class Registrar(Actor):
-    """Adds and drops queries through an engine of its own, as another process does; errors only while a fault is on."""
+    """Adds and drops queries through an engine of its own, as another process does; errors only
+    while a fault is on."""
 
     def __init__(self, seed: int, home: Path, step_s: float, live_max: int = 14) -> None:
         super().__init__(step_s)
@@ -104,7 +107,9 @@ class Registrar(Actor):
             self.dropped += 1
         else:
             kind, sql = draw_query(r)
-            self._number += r.random() < 0.8  # else the last name is taken again, if it has been dropped
+            self._number += (
+                r.random() < 0.8
+            )  # else the last name is taken again, if it has been dropped
             name = f"{kind}_{self._number}"
             if name not in eng.catalog.queries:
                 eng.add(sql, name=name)

@@ -1,4 +1,5 @@
-"""Where a chaos run takes place: a folder, the home on a small file system of its own, the processes and actors."""
+"""Where a chaos run takes place: a folder, the home on a small file system of its own, the
+processes and actors."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Arena:
         self._stop_until_s = 0.0
         self._inputs: dict[str, dict[int, int]] = {name: {} for name in DDL}
 
-    # -- life ----------------------------------------------------------------------------------------
+    # -- life
+    # ----------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         self.engine.start()
@@ -61,7 +63,9 @@ class Arena:
 
     def leave(self) -> None:
         if self.is_small:
-            subprocess.run(["umount", "--lazy", str(self.disk)], check=False)  # readers of this process hold files
+            subprocess.run(
+                ["umount", "--lazy", str(self.disk)], check=False
+            )  # readers of this process hold files
 
     def feed(self, *names: str) -> None:
         """Rows wait in each of these."""
@@ -88,16 +92,22 @@ class Arena:
             end = (self.logs / "follower.log").read_text(errors="replace")[-2000:]
             raise Failed(f"the follower has ended by itself:\n{end}")
 
-    # -- how far it is ---------------------------------------------------------------------------------
+    # -- how far it is
+    # ---------------------------------------------------------------------------------
 
     def commits(self, *names: str) -> int:
-        """Rounds committed by these relations, or by all: one after the other, so the newest tells."""
+        """Rounds committed by these relations, or by all: one after the other, so the newest
+        tells."""
         return sum(1 + max(self._rounds(name), default=-1) for name in names or DDL)
 
     def _rounds(self, name: str) -> list[int]:
         place = self.home / "streams" / name / "rounds"
         with suppress(OSError):
-            return [int(entry.stem) for entry in place.iterdir() if entry.suffix == ".json" and entry.stem.isdigit()]
+            return [
+                int(entry.stem)
+                for entry in place.iterdir()
+                if entry.suffix == ".json" and entry.stem.isdigit()
+            ]
         return []
 
     def backlog(self, name: str) -> int:
@@ -106,7 +116,9 @@ class Arena:
         for round_id in self._rounds(name):
             if round_id not in known:
                 with suppress(OSError, ValueError):  # it is damaged just now
-                    text = (self.home / "streams" / name / "rounds" / f"{round_id:012d}.json").read_bytes()
+                    text = (
+                        self.home / "streams" / name / "rounds" / f"{round_id:012d}.json"
+                    ).read_bytes()
                     known[round_id] = len(json.loads(text.partition(b" ")[2])["inputs"])
         return self.feeder.files[name] - sum(known.values())
 
@@ -152,7 +164,15 @@ def reason(arena: Arena) -> str:
 
 def mount(place: Path) -> bool:
     """A small file system in memory, where this user may make one."""
-    words = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES},mode=0755", "headrace-chaos", str(place)]
+    words = [
+        "mount",
+        "-t",
+        "tmpfs",
+        "-o",
+        f"size={DISK_BYTES},mode=0755",
+        "headrace-chaos",
+        str(place),
+    ]
     try:
         return subprocess.run(words, capture_output=True, check=False).returncode == 0
     except OSError:

@@ -1,7 +1,7 @@
 """The `headrace` command as a child of a chaos run: `python driver.py DUMP COMMAND…`.
 
-SIGUSR1 writes the stacks of all threads into the file DUMP: where it stands when it hangs.  Its time of day is moved
-by what libfaketime's file says, as the JVM's is.
+SIGUSR1 writes the stacks of all threads into the file DUMP: where it stands when it hangs.  Its
+time of day is moved by what libfaketime's file says, as the JVM's is.
 """
 
 from __future__ import annotations

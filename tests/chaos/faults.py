@@ -1,5 +1,6 @@
-"""Faults of a chaos run: each does its harm to real processes and files, undoes what is to be undone, and tells how it
-ended.  A fault that `may_stop` the engine may do so only with a reason; any other must leave it running."""
+"""Faults of a chaos run: each does its harm to real processes and files, undoes what is to be
+undone, and tells how it ended.  A fault that `may_stop` the engine may do so only with a reason;
+any other must leave it running."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Fault:
         return None
 
 
-# -- processes ----------------------------------------------------------------------------------------------
+# -- processes
+# ----------------------------------------------------------------------------------------------
 
 
 def kill_all(arena: Arena, _: Random) -> str:
@@ -77,7 +79,9 @@ def _go_on(arena: Arena, before: int, seconds: float) -> str:
             arena.engine.start()
             return f"stopped ({code}), started again"
         case "hangs":
-            raise Failed(f"no commit and no stop within {seconds:.0f} s; stacks: {arena.engine.dump()}")
+            raise Failed(
+                f"no commit and no stop within {seconds:.0f} s; stacks: {arena.engine.dump()}"
+            )
     return "went on by itself"
 
 
@@ -86,7 +90,9 @@ def terminate(arena: Arena) -> str:
     if not arena.engine.terminate(STOP_S):
         raise Failed(f"SIGTERM did not end it within {STOP_S:.0f} s; stacks: {arena.engine.dump()}")
     if arena.engine.ending().status != 0 and not arena.may_stop:
-        raise Failed(f"SIGTERM ended it with {arena.engine.ending().status}:\n{arena.engine.ending().words}")
+        raise Failed(
+            f"SIGTERM ended it with {arena.engine.ending().status}:\n{arena.engine.ending().words}"
+        )
     return reason(arena)
 
 

@@ -62,16 +62,22 @@ def damage_home(arena: Arena, r: Random) -> str:
         good, times = path.read_bytes(), path.stat()
         DAMAGES[kind](path)
         bad = path.read_bytes() if path.exists() else None
-        names = [part for part in path.relative_to(arena.home).parts[1:2] if part in DDL] or list(DDL)
+        names = [part for part in path.relative_to(arena.home).parts[1:2] if part in DDL] or list(
+            DDL
+        )
         before = {name: arena.commits(name) for name in names}
         arena.feed(*names)
         arena.engine.start()
-        ended = arena.await_any(lambda: all(arena.commits(name) > n for name, n in before.items()), START_S)
+        ended = arena.await_any(
+            lambda: all(arena.commits(name) > n for name, n in before.items()), START_S
+        )
         if ended == "hangs":
             raise Failed(f"{path} {kind}: no commit and no stop; stacks: {arena.engine.dump()}")
         outcome = f"stopped ({reason(arena)})" if ended == "ended" else "not needed"
         arena.engine.kill_all()
-        if (path.read_bytes() if path.exists() else None) == bad:  # else the engine has written it anew
+        if (
+            path.read_bytes() if path.exists() else None
+        ) == bad:  # else the engine has written it anew
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(good)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -90,7 +96,9 @@ def damage_source(arena: Arena, r: Random) -> str:
         aside.rename(arena.source / name / f"{index:06d}.parquet")
         ended = arena.await_any(lambda: False, START_S)
         if ended != "ended":
-            raise Failed(f"a file of {name} that cannot be read did not stop it; stacks: {arena.engine.dump()}")
+            raise Failed(
+                f"a file of {name} that cannot be read did not stop it; stacks: {arena.engine.dump()}"
+            )
         code = reason(arena)
         arena.feeder.write(name)
     arena.engine.start()

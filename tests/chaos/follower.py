@@ -1,7 +1,8 @@
 """Somebody who reads all answers of a home as they come: `python follower.py HOME LOG [once]`.
 
-Each answer is a line of the log: id and name of the query, `seq`, content.  Killed and started again, it reads the log
-to know where it was, and resumes by `seq`.  While the home is damaged its readers may fail, with an error of ours.
+Each answer is a line of the log: id and name of the query, `seq`, content.  Killed and started
+again, it reads the log to know where it was, and resumes by `seq`.  While the home is damaged its
+readers may fail, with an error of ours.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ POLL_S = 0.5
 
 
 def line_of(query_id: int, name: str, seq: int, row: dict[str, Any]) -> str:
-    return json.dumps([query_id, name, seq, {k: repr(v) for k, v in row.items()}], ensure_ascii=False)
+    return json.dumps(
+        [query_id, name, seq, {k: repr(v) for k, v in row.items()}], ensure_ascii=False
+    )
 
 
 def read_log(log: Path) -> list[list[Any]]:
@@ -48,7 +51,9 @@ class Follower:
                     found = list(eng.watch(name, since=self._since.get(query_id), follow=False))
                 except CatalogError:
                     continue
-                if _ids(eng).get(name) != query_id:  # dropped, and added again: whose answers these are is unknown
+                if (
+                    _ids(eng).get(name) != query_id
+                ):  # dropped, and added again: whose answers these are is unknown
                     continue
                 for answer in found:
                     out.write(line_of(query_id, name, answer.seq, answer) + "\n")

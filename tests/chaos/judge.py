@@ -1,7 +1,9 @@
-"""What must be true whatever happened: every committed answer is Spark's own, there once, and none is missing.
+"""What must be true whatever happened: every committed answer is Spark's own, there once, and none
+is missing.
 
-Windows are answered by the rounds that close them, over all rows that were not late; filters have the rows of their
-rounds; joins all pairs but those of two rows that were there before.  A reader saw each answer once, as it is now.
+Windows are answered by the rounds that close them, over all rows that were not late; filters have
+the rows of their rounds; joins all pairs but those of two rows that were there before.  A reader
+saw each answer once, as it is now.
 """
 
 from __future__ import annotations
@@ -37,9 +39,11 @@ class Verdict:
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(self.queries.items()))
-        return (f"{self.answers:,} answers of {self.queries.total()} queries ({kinds}) in {self.rounds:,} rounds "
-                f"compared, {self.seen:,} as a follower saw them; {self.quarantined} quarantined; "
-                f"{len(self.wrong)} wrong")  # fmt: skip
+        return (
+            f"{self.answers:,} answers of {self.queries.total()} queries ({kinds}) in {self.rounds:,} rounds "
+            f"compared, {self.seen:,} as a follower saw them; {self.quarantined} quarantined; "
+            f"{len(self.wrong)} wrong"
+        )
 
 
 class Judge:
@@ -52,7 +56,9 @@ class Judge:
 
     def verdict(self, files: Mapping[str, int], seen: Sequence[list[Any]]) -> Verdict:
         """`files` of each relation are to have been read; `seen`: what the follower wrote down."""
-        found = Verdict(rounds=sum(len(rounds) for rounds in self._record.rounds.values()), seen=len(seen))
+        found = Verdict(
+            rounds=sum(len(rounds) for rounds in self._record.rounds.values()), seen=len(seen)
+        )
         found.wrong += self._record.check_inputs(files)
         if found.wrong:
             return found
@@ -64,7 +70,11 @@ class Judge:
         for life in lives:
             found.queries[kind_of(life.name)] += 1
             own, ours = life.registered, answers[life.registered.id]
-            wrong = self._check_glimpses(life, glimpses[own.id]) if ours is None else self._check(life, ours)
+            wrong = (
+                self._check_glimpses(life, glimpses[own.id])
+                if ours is None
+                else self._check(life, ours)
+            )
             found.wrong += [f"{life.name}: {life.sql}\n    {w}" for w in wrong]
             found.quarantined += own.quarantine is not None
             found.answers += len(ours or ())
@@ -87,7 +97,8 @@ class Judge:
             yield from self._check_filter(life, ours)
 
     def _check_failing(self, life: Life) -> Iterator[str]:
-        """Where Spark itself fails it is quarantined, as soon as the windows of the rows it fails on are closed."""
+        """Where Spark itself fails it is quarantined, as soon as the windows of the rows it fails
+        on are closed."""
         rows = [self._record.counted_rounds[k] for k in life.rounds["s"][:-5]]
         if life.is_live and life.registered.quarantine is None and rows:
             try:
@@ -96,13 +107,21 @@ class Judge:
                 yield "not quarantined"
 
     def _check_windows(self, life: Life, ours: Answers) -> Iterator[str]:
-        window, rounds, newest_us = life.registered.query.window, life.rounds["s"], self._record.newest_us
+        window, rounds, newest_us = (
+            life.registered.query.window,
+            life.rounds["s"],
+            self._record.newest_us,
+        )
         assert window is not None
-        theirs = [(_us(row["we"]), row) for row in self._spark(life.sql, self._record.counted).to_pylist()]
+        theirs = [
+            (_us(row["we"]), row) for row in self._spark(life.sql, self._record.counted).to_pylist()
+        ]
         closed_us = newest_us[rounds[-1]] - LATE_US if rounds else 0
         first_us = min((_us(row["we"]) for _, row in ours), default=closed_us + 1)
         since_us = 0
-        if rounds and rounds[0] > 0:  # it came later: windows it has seen whole, and those it found a history for
+        if (
+            rounds and rounds[0] > 0
+        ):  # it came later: windows it has seen whole, and those it found a history for
             before_us = newest_us[rounds[0] - 1]
             if first_us <= before_us - LATE_US:
                 yield "it answers a window that was closed before it came"
@@ -118,24 +137,31 @@ class Judge:
         return self._record.rows("s", [self._record.rounds["s"][k] for k in life.rounds["s"]])
 
     def _check_current(self, life: Life, ours: Answers) -> Iterator[str]:
-        """Each round answers anew.  Rows begin with the query's first round, or with the stream's."""
+        """Each round answers anew.  Rows begin with the query's first round, or with the
+        stream's."""
         rounds = life.rounds["s"]
         if not rounds:
             return
         newest = [(seq, row) for seq, row in ours if seq >> 32 == rounds[-1]]
         counted = self._record.counted_rounds
         spans = [pa.concat_tables(counted[first : rounds[-1] + 1]) for first in (rounds[0], 0)]
-        problems = [list(_compared(newest, self._spark(life.sql, rows).to_pylist())) for rows in spans]
+        problems = [
+            list(_compared(newest, self._spark(life.sql, rows).to_pylist())) for rows in spans
+        ]
         yield from problems[0] if all(problems) else ()
 
     def _check_glimpses(self, life: Life, seen: Sequence[tuple[str, ...]]) -> Iterator[str]:
-        """Of a query that was dropped, and whose answers are made on reading, the follower saw some."""
+        """Of a query that was dropped, and whose answers are made on reading, the follower saw
+        some."""
         if is_failing(life.name):
             return
         if kind_of(life.name) == "join":
             theirs = list(self._pairs_of(life).elements())
         else:
-            theirs = [tuple(row.values()) for row in self._spark(life.sql, self._rows_of(life)).to_pylist()]
+            theirs = [
+                tuple(row.values())
+                for row in self._spark(life.sql, self._rows_of(life)).to_pylist()
+            ]
         odd = Counter(seen) - Counter(tuple(map(repr, row)) for row in theirs)
         if odd:
             yield f"the follower saw what is not Spark's: {odd.total()} {list(odd)[:3]}"
@@ -155,15 +181,23 @@ class Judge:
         theirs, own = self._joined(life, self._record.rounds), self._record.rounds
         if life.name in FIRST:
             return theirs
-        before = {name: own[name][: min(rounds, default=None)] for name, rounds in life.rounds.items()}
+        before = {
+            name: own[name][: min(rounds, default=None)] for name, rounds in life.rounds.items()
+        }
         return theirs - self._joined(life, before)
 
     def _joined(self, life: Life, rounds: Mapping[str, Sequence[Manifest]]) -> Pairs:
         for name in life.registered.query.relations:
             rows = self._record.rows(name, rounds[name])
-            view = pa.Table.from_pylist(_latest(rows.to_pylist()), rows.schema) if name == "t" else rows
+            view = (
+                pa.Table.from_pylist(_latest(rows.to_pylist()), rows.schema)
+                if name == "t"
+                else rows
+            )
             self._session.createDataFrame(view, DDL[name]).createOrReplaceTempView(name)
-        return Counter(tuple(row.values()) for row in self._session.sql(life.sql).toArrow().to_pylist())
+        return Counter(
+            tuple(row.values()) for row in self._session.sql(life.sql).toArrow().to_pylist()
+        )
 
     def _spark(self, sql: str, rows: pa.Table) -> pa.Table:
         """Spark's own answer to the user's own text over rows of `s`."""
@@ -190,7 +224,10 @@ def check_seen(
             continue
         now = [json.loads(line_of(own.id, own.name, seq, row)) for seq, row in ours]
         if lines != (now if life.is_live else now[: len(lines)]):
-            odd = next((pair for pair in zip(lines, now, strict=False) if pair[0] != pair[1]), "more or fewer")
+            odd = next(
+                (pair for pair in zip(lines, now, strict=False) if pair[0] != pair[1]),
+                "more or fewer",
+            )
             yield f"{life.name}: the follower saw {len(lines)} answers, {len(now)} are there now; they differ: {odd}"
     if by_id:
         yield f"the follower saw answers of queries no round knew: {sorted(by_id)}"
@@ -200,7 +237,11 @@ def _compared(ours: Answers, theirs: Sequence[Row]) -> Iterator[str]:
     if not ours and not theirs:
         return
     columns = list((theirs or [row for _, row in ours])[0])
-    mine = canonical(pa.Table.from_pylist([{c: row[c] for c in columns} for _, row in ours]), columns) if ours else []
+    mine = (
+        canonical(pa.Table.from_pylist([{c: row[c] for c in columns} for _, row in ours]), columns)
+        if ours
+        else []
+    )
     spark = canonical(pa.Table.from_pylist(list(theirs)), columns) if theirs else []
     if not same_rows(mine, spark):
         lost, odd = [r for r in spark if r not in mine][:3], [r for r in mine if r not in spark][:3]

@@ -1,4 +1,5 @@
-"""The real processes of a chaos run: the engine with its JVM and workers, and what its last words were."""
+"""The real processes of a chaos run: the engine with its JVM and workers, and what its last words
+were."""
 
 from __future__ import annotations
 
@@ -19,7 +20,10 @@ from tests.engine.killing import below
 HERE = Path(__file__).parent
 FAKETIME = next(iter(sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))), None)
 """Debian's libfaketime, where it is installed."""
-RAW = re.compile(r"Traceback \(most|^\s+at (org|java|scala|py4j|sun)\.|Py4J\w*Error|java\.(lang|io|util)\.\w", re.M)
+RAW = re.compile(
+    r"Traceback \(most|^\s+at (org|java|scala|py4j|sun)\.|Py4J\w*Error|java\.(lang|io|util)\.\w",
+    re.M,
+)
 SAID = re.compile(r"\[([A-Z][A-Z_]+)\] .+\n(?s:.*)  next:    \S")
 
 
@@ -45,9 +49,11 @@ class Ending:
 
 
 class Clock:
-    """The time of day that the engine sees: ours, moved by `offset_s`.  Waits and file times stay as they are.
+    """The time of day that the engine sees: ours, moved by `offset_s`.  Waits and file times stay
+    as they are.
 
-    The JVM runs under libfaketime.  Python's own sleep does not (it fails there), so the driver moves its clock."""
+    The JVM runs under libfaketime.  Python's own sleep does not (it fails there), so the driver
+    moves its clock."""
 
     def __init__(self, folder: Path) -> None:
         self._file, self._java = folder / "clock", folder / "java"
@@ -73,10 +79,19 @@ class Clock:
     def environment(self) -> dict[str, str]:
         if FAKETIME is None:
             return {}
-        yes = ("FAKETIME_DONT_FAKE_MONOTONIC", "NO_FAKE_STAT", "FAKETIME_DISABLE_SHM", "FAKETIME_CACHE_DURATION")
+        yes = (
+            "FAKETIME_DONT_FAKE_MONOTONIC",
+            "NO_FAKE_STAT",
+            "FAKETIME_DISABLE_SHM",
+            "FAKETIME_CACHE_DURATION",
+        )
         # without the fix for old C libraries, or Java's timed waits never end
-        return {**dict.fromkeys(yes, "1"), "FAKETIME_FORCE_MONOTONIC_FIX": "0", "JAVA_HOME": str(self._java),
-                "FAKETIME_TIMESTAMP_FILE": str(self._file)}  # fmt: skip
+        return {
+            **dict.fromkeys(yes, "1"),
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",
+            "JAVA_HOME": str(self._java),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+        }
 
 
 def patience() -> float:
@@ -99,13 +114,23 @@ class EngineProcess:
 
     def launch(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         """A `headrace` command over the home; what it says goes into a file of that name."""
-        settings = {"HEADRACE_MASTER": "local[2]", "HEADRACE_DRIVER_MEMORY": "1g", "SPARK_LOCAL_IP": "127.0.0.1",
-                    "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}  # fmt: skip
+        settings = {
+            "HEADRACE_MASTER": "local[2]",
+            "HEADRACE_DRIVER_MEMORY": "1g",
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+        }
         driver, stacks = HERE / "driver.py", self._logs / f"{name}.stacks"
         command: list[str | Path] = [sys.executable, driver, stacks, *words, "--home", self._home]
         with (self._logs / f"{name}.log").open("ab") as out:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-                                    env={**os.environ, **self._clock.environment(), **settings})  # fmt: skip
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                env={**os.environ, **self._clock.environment(), **settings},
+            )
 
     @property
     def pid(self) -> int:
@@ -151,7 +176,10 @@ class EngineProcess:
     def kill_all(self) -> None:
         """Python, JVM and workers at once."""
         if self._process is not None:
-            self.signal(signal.SIGKILL, [*([] if self.ended() else [self.pid]), *below(self.pid), *self._group()])
+            self.signal(
+                signal.SIGKILL,
+                [*([] if self.ended() else [self.pid]), *below(self.pid), *self._group()],
+            )
             self._process.wait()
 
     def _group(self) -> list[int]:
@@ -169,7 +197,9 @@ class EngineProcess:
         self.signal(signal.SIGUSR1, [self.pid])
         jstack = shutil.which("jstack")
         for pid in self.jvms() if jstack else []:
-            said = subprocess.run([str(jstack), str(pid)], capture_output=True, text=True, timeout=60, check=False)
+            said = subprocess.run(
+                [str(jstack), str(pid)], capture_output=True, text=True, timeout=60, check=False
+            )
             (self._logs / f"engine-{self.starts:03d}.jstack").write_text(said.stdout + said.stderr)
         time.sleep(1)
         return f"{self._logs}/engine-{self.starts:03d}.*"

@@ -1,4 +1,5 @@
-"""What the manifests of a home tell: which files each round read, and which queries it was to answer.
+"""What the manifests of a home tell: which files each round read, and which queries it was to
+answer.
 
 Rows are made from the seed again, not read from the disk.
 """
@@ -48,7 +49,9 @@ class Record:
         self._seed = seed
         disk = self._eng.home.disk
         ledgers = {name: Ledger(disk, self._eng.home.stream_folder(name)) for name in DDL}
-        self.rounds = {name: [ledger.read(i) for i in ledger.rounds] for name, ledger in ledgers.items()}
+        self.rounds = {
+            name: [ledger.read(i) for i in ledger.rounds] for name, ledger in ledgers.items()
+        }
         self._log = AnswerLog(disk, ledgers["s"])
 
     def check_inputs(self, files: Mapping[str, int]) -> Iterator[str]:
@@ -90,18 +93,28 @@ class Record:
 
     def lives(self) -> list[Life]:
         """Every query that any round knew of."""
-        past = {v: self._eng.catalog.at(v) for v in {m.catalog_version for ms in self.rounds.values() for m in ms}}
+        past = {
+            v: self._eng.catalog.at(v)
+            for v in {m.catalog_version for ms in self.rounds.values() for m in ms}
+        }
         ever = {own.id: own for queries in past.values() for own in queries.values()}
         now = {own.id: own for own in self._eng.catalog.queries.values()}
 
         def rounds_of(own: Registered) -> dict[str, list[int]]:
-            return {name: [k for k, m in enumerate(self.rounds[name]) if _is_in(past[m.catalog_version], own)]
-                    for name in own.query.relations}  # fmt: skip
+            return {
+                name: [
+                    k
+                    for k, m in enumerate(self.rounds[name])
+                    if _is_in(past[m.catalog_version], own)
+                ]
+                for name in own.query.relations
+            }
 
         return [Life(now.get(i, own), rounds_of(own), i in now) for i, own in sorted(ever.items())]
 
     def answers_of(self, life: Life) -> Answers | None:
-        """With their places.  None: they were made on reading, and nobody can read a query that is dropped."""
+        """With their places.  None: they were made on reading, and nobody can read a query that is
+        dropped."""
         own = life.registered
         if not life.is_live and not family_of(own, self._eng.catalog.relation).counts_answers:
             return None

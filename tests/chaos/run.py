@@ -2,8 +2,8 @@
 
     python -m tests.chaos.run --seconds 3600 --seed 7
 
-A line for each fault: when, what, how it ended, how long until the next commit.  Timing is the machine's, so a seed
-repeats what is done, not to the microsecond when.
+A line for each fault: when, what, how it ended, how long until the next commit.  Timing is the
+machine's, so a seed repeats what is done, not to the microsecond when.
 """
 
 from __future__ import annotations
@@ -47,14 +47,20 @@ class Plan:
 
     def repeat(self) -> str:
         only = shlex.quote(" ".join(f"--only {shlex.quote(word)}" for word in self.only))
-        return f"make chaos SEED={self.seed} SECONDS={self.seconds:.0f}" + (f" ARGS={only}" if self.only else "")
+        return f"make chaos SEED={self.seed} SECONDS={self.seconds:.0f}" + (
+            f" ARGS={only}" if self.only else ""
+        )
 
 
 class Run:
     """One run in a folder.  `tell` gets each line of the report."""
 
     def __init__(
-        self, plan: Plan, folder: Path, spark: Callable[[], SparkSession], tell: Callable[[str], None]
+        self,
+        plan: Plan,
+        folder: Path,
+        spark: Callable[[], SparkSession],
+        tell: Callable[[str], None],
     ) -> None:
         self._plan, self._folder, self._spark, self._tell = plan, folder, spark, tell
         self._r = Random(f"{plan.seed}/faults")
@@ -72,8 +78,10 @@ class Run:
             self._await(arena, 0, "the start")
             self._began_s = time.monotonic()
             verdict = self._torment(arena)
-            self._tell(f"{arena.registrar.added} queries added, {arena.registrar.dropped} dropped, "
-                       f"{arena.registrar.refused} refused; {arena.engine.starts} starts")  # fmt: skip
+            self._tell(
+                f"{arena.registrar.added} queries added, {arena.registrar.dropped} dropped, "
+                f"{arena.registrar.refused} refused; {arena.engine.starts} starts"
+            )
             return verdict
         except Failed as failure:
             self._tell(f"FAILED: {failure}\nrepeat with: {self._plan.repeat()}; logs: {arena.logs}")
@@ -83,7 +91,11 @@ class Run:
             arena.leave()
 
     def _possible(self, arena: Arena) -> list[Fault]:
-        wanted = [f for f in FAULTS if not self._plan.only or any(word in f.name for word in self._plan.only)]
+        wanted = [
+            f
+            for f in FAULTS
+            if not self._plan.only or any(word in f.name for word in self._plan.only)
+        ]
         for fault in wanted:
             if (why := fault.left_out(arena)) is not None:
                 self._tell(f"left out: {fault.name}: {why}")
@@ -91,7 +103,9 @@ class Run:
 
     def _torment(self, arena: Arena) -> Verdict:
         checked_s = time.monotonic()
-        while time.monotonic() - self._began_s < self._plan.seconds or self.done.total() < FAULTS_MIN:
+        while (
+            time.monotonic() - self._began_s < self._plan.seconds or self.done.total() < FAULTS_MIN
+        ):
             time.sleep(self._r.uniform(0, PAUSE_S))
             self._one(arena, self._draw())
             if time.monotonic() - checked_s > self._plan.check_s:
@@ -128,7 +142,9 @@ class Run:
             case "committed":
                 return ""
             case "hangs":
-                raise Failed(f"after {what}: no commit within {HANG_S:.0f} s; stacks: {arena.engine.dump()}")
+                raise Failed(
+                    f"after {what}: no commit within {HANG_S:.0f} s; stacks: {arena.engine.dump()}"
+                )
         code = self._start_again(arena, what)
         return f", stopped ({code}) and started again" + self._await(arena, arena.commits(), what)
 
@@ -139,7 +155,8 @@ class Run:
         arena.engine.start()
         return code
 
-    # -- the judge -----------------------------------------------------------------------------------------------
+    # -- the judge
+    # -----------------------------------------------------------------------------------------------
 
     def _check(self, arena: Arena) -> Verdict:
         """Read all that is there, stop, compare."""
@@ -147,15 +164,18 @@ class Run:
             while (outcome := arena.await_any(lambda: arena.waiting() == 0, DRAIN_S)) == "ended":
                 self._start_again(arena, "the last faults")
             if outcome != "committed":
-                raise Failed(f"the rest was not read: it {outcome}; stacks: {arena.engine.dump()}\n"
-                             + arena.engine.words())  # fmt: skip
+                raise Failed(
+                    f"the rest was not read: it {outcome}; stacks: {arena.engine.dump()}\n"
+                    + arena.engine.words()
+                )
             arena.check_actors()
             terminate(arena)
             check_words(arena.logs)
             arena.unfollow()
             Follower(arena.home, arena.seen).look()
             verdict = Judge(self._spark(), Record(arena.home, self._plan.seed)).verdict(
-                arena.feeder.files, read_log(arena.seen))  # fmt: skip
+                arena.feeder.files, read_log(arena.seen)
+            )
         self._tell(str(verdict))
         slowest = max(self._recovery_s, default=0.0)
         self._tell(f"{self.done.total()} faults; the slowest next commit after {slowest:.1f} s")
@@ -182,11 +202,17 @@ def own_spark() -> SparkSession:
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--only", action="append", default=[], help="faults whose name has this word")
-    parser.add_argument("--folder", type=Path, default=None, help="kept; else one that goes after a good run")
+    parser.add_argument(
+        "--only", action="append", default=[], help="faults whose name has this word"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="kept; else one that goes after a good run"
+    )
     given = parser.parse_args(words)
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SMALL_JVM)
     seed = given.seed if given.seed is not None else int.from_bytes(os.urandom(4), "big")

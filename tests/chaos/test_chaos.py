@@ -1,4 +1,5 @@
-"""The short form of `make chaos`: a few faults drawn by the run's seed, every answer compared with Spark's own."""
+"""The short form of `make chaos`: a few faults drawn by the run's seed, every answer compared with
+Spark's own."""
 
 from __future__ import annotations
 

@@ -32,12 +32,15 @@ class FakeInfo:
 
 
 def a_round(number: int, rows: int = 100, answers: int = 10) -> RoundStats:
-    return RoundStats("trades", number, rows, 1, 0, 2, 3, answers, number * 4_000_000, {"total": 0.5}, 50.0)
+    return RoundStats(
+        "trades", number, rows, 1, 0, 2, 3, answers, number * 4_000_000, {"total": 0.5}, 50.0
+    )
 
 
 @dataclass
 class FakeEngine:
-    """Two rounds are there to be run, whatever the queries; started, it has a new one at every look."""
+    """Two rounds are there to be run, whatever the queries; started, it has a new one at every
+    look."""
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     infos: dict[str, FakeInfo] = field(default_factory=dict)
@@ -50,10 +53,14 @@ class FakeEngine:
     restart: int | None = None
     failure: Exception | None = None
 
-    def create_stream(self, name: str, source: str, *, schema: str, time: str, late: str = "0 seconds") -> None:
+    def create_stream(
+        self, name: str, source: str, *, schema: str, time: str, late: str = "0 seconds"
+    ) -> None:
         self.calls.append(("create_stream", name, source, schema, time, late))
 
-    def create_table(self, name: str, source: str, *, schema: str, key: str, deleted: str | None = None) -> None:
+    def create_table(
+        self, name: str, source: str, *, schema: str, key: str, deleted: str | None = None
+    ) -> None:
         self.calls.append(("create_table", name, source, schema, key, deleted))
 
     def add(self, sql: str, name: str | None = None) -> str:
@@ -102,7 +109,9 @@ class FakeEngine:
     def results(self, query: str) -> pa.Table:
         return pa.Table.from_pylist([dict(a) for a in self.answers])
 
-    def watch(self, query: str, since: int | None = None, follow: bool | None = None) -> Iterator[FakeAnswer]:
+    def watch(
+        self, query: str, since: int | None = None, follow: bool | None = None
+    ) -> Iterator[FakeAnswer]:
         self.calls.append(("watch", query, since, follow))
         yield from (a for a in self.answers if since is None or a.seq > since)
 

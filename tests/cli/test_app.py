@@ -33,8 +33,12 @@ def test_version(headrace: Command) -> None:
     assert result.stdout.startswith("headrace 0.")
 
 
-def test_an_error_is_told_on_stderr_without_traceback(headrace: Command, engine: FakeEngine) -> None:
-    engine.failure = SQLError("unknown column", sql="SELECT prise FROM trades", at=7, choices=("price",))
+def test_an_error_is_told_on_stderr_without_traceback(
+    headrace: Command, engine: FakeEngine
+) -> None:
+    engine.failure = SQLError(
+        "unknown column", sql="SELECT prise FROM trades", at=7, choices=("price",)
+    )
     result = headrace("add", "SELECT prise FROM trades")
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -51,10 +55,16 @@ def test_a_warning_is_a_line(headrace: Command, tmp_path: Path, is_script: bool)
     with Engine("race") as eng:
         eng.create_stream("r", f"parquet:{tmp_path}", schema="a INT, ts TIMESTAMP", time="ts")
     query = "SELECT x.a AS a FROM r x CROSS JOIN r y"
-    asked = headrace("sql", text=f"CREATE QUERY q1 AS {query};") if is_script else headrace("add", query)
+    asked = (
+        headrace("sql", text=f"CREATE QUERY q1 AS {query};")
+        if is_script
+        else headrace("add", query)
+    )
     assert asked.exit_code == 0
-    assert asked.stderr == ("warning: every row of r meets every row of r in 'q1': there may be as many answers as "
-                            "pairs\n")  # fmt: skip
+    assert asked.stderr == (
+        "warning: every row of r meets every row of r in 'q1': there may be as many answers as "
+        "pairs\n"
+    )
 
 
 def test_other_warnings_are_left_to_python(
@@ -69,7 +79,9 @@ def test_other_warnings_are_left_to_python(
         headrace("explain")
 
 
-def test_debug_lets_the_error_through(headrace: Command, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_debug_lets_the_error_through(
+    headrace: Command, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADRACE_DEBUG", "1")
     engine.failure = SQLError("unknown column")
     assert isinstance(headrace("add", "SELECT 1").exception, SQLError)
@@ -87,7 +99,14 @@ def test_wrong_usage_is_exit_code_2(headrace: Command) -> None:
 
 
 def test_a_missing_home_is_an_error_that_says_what_to_do(headrace: Command) -> None:
-    for arguments in (["list"], ["drop", "q"], ["explain"], ["watch", "q"], ["add", "SELECT 1"], ["run"]):
+    for arguments in (
+        ["list"],
+        ["drop", "q"],
+        ["explain"],
+        ["watch", "q"],
+        ["add", "SELECT 1"],
+        ["run"],
+    ):
         result = headrace(*arguments, "--home", "nowhere")
         assert result.exit_code == 1
         assert "headrace init" in result.stderr
@@ -103,7 +122,9 @@ def test_the_home_may_come_from_the_environment(
     assert headrace("list").exit_code == 0
 
 
-def test_an_unforeseen_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unforeseen_error_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def fail() -> None:
         raise ZeroDivisionError("oh")
 
@@ -127,5 +148,7 @@ def test_help_is_fast() -> None:
     began = perf_counter()
     environment = {**os.environ, "COLUMNS": "100"}
     code = "from headrace.cli import main; main()"
-    subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, check=True, env=environment)
+    subprocess.run(
+        [sys.executable, "-c", code, "--help"], capture_output=True, check=True, env=environment
+    )
     assert perf_counter() - began < 3  # 0.3 s on an idle machine

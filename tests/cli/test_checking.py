@@ -32,7 +32,9 @@ def a_java(folder: Path, version: str) -> Path:
         ("11.0.2", "bad", "Java 11 is too old"),
     ],
 )
-def test_java(version: str, level: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java(
+    version: str, level: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JAVA_HOME", str(a_java(tmp_path, version)))
     found = java_found()
     assert (found.level, found.what) == (level, what)
@@ -61,7 +63,9 @@ def test_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert space_found(tmp_path).level == "warn"
 
 
-def test_the_home_is_examined_and_bad_means_exit_code_1(headrace: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_is_examined_and_bad_means_exit_code_1(
+    headrace: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     findings = [Seen("warn", "3 dead letters", "look at race/dead"), Seen("ok", "12 rounds")]
     monkeypatch.setattr(checking, "_examined", lambda home: findings)
     result = headrace("doctor")
@@ -70,7 +74,11 @@ def test_the_home_is_examined_and_bad_means_exit_code_1(headrace: Command, monke
     findings.append(Seen("bad", "round 7 is damaged", "restore it"))
     result = headrace("doctor", "--json")
     assert result.exit_code == 1
-    assert json.loads(result.stdout)[-1] == {"level": "bad", "what": "round 7 is damaged", "next": "restore it"}
+    assert json.loads(result.stdout)[-1] == {
+        "level": "bad",
+        "what": "round 7 is damaged",
+        "next": "restore it",
+    }
 
 
 def test_no_home_is_not_an_error(headrace: Command) -> None:

@@ -29,7 +29,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_it_ends_by_itself_and_leaves_nothing(headrace: Command, engine: FakeEngine, temporary: Path) -> None:
+def test_it_ends_by_itself_and_leaves_nothing(
+    headrace: Command, engine: FakeEngine, temporary: Path
+) -> None:
     engine.answers = [FakeAnswer(1, symbol="TAX", vwap=81.25)]
     result = headrace("demo", "--seconds", "1", "--queries", "20", "--rate", "100")
     assert result.exit_code == 0, result.stderr
@@ -40,7 +42,9 @@ def test_it_ends_by_itself_and_leaves_nothing(headrace: Command, engine: FakeEng
     assert list(temporary.iterdir()) == []
 
 
-def test_the_stream_reads_one_file_a_round(headrace: Command, engine: FakeEngine, temporary: Path) -> None:
+def test_the_stream_reads_one_file_a_round(
+    headrace: Command, engine: FakeEngine, temporary: Path
+) -> None:
     headrace("demo", "--seconds", "1", "--queries", "3", "--rate", "100")
     created = next(call for call in engine.calls if call[0] == "create_stream")
     assert created[1] == "trades"
@@ -64,7 +68,17 @@ def test_ctrl_c_gives_the_summary_too(
 
 
 def test_home_keeps_everything(headrace: Command, engine: FakeEngine, tmp_path: Path) -> None:
-    result = headrace("demo", "--seconds", "1", "--queries", "3", "--rate", "100", "--home", str(tmp_path / "kept"))
+    result = headrace(
+        "demo",
+        "--seconds",
+        "1",
+        "--queries",
+        "3",
+        "--rate",
+        "100",
+        "--home",
+        str(tmp_path / "kept"),
+    )
     assert list((tmp_path / "kept" / "trades").glob("part-*.parquet"))
     assert "headrace list --home" in result.stderr
 
@@ -92,7 +106,9 @@ def test_with_spark(tmp_path: Path) -> None:
     assert "late rows   0\n" in out
     assert "quarantined" not in out
     assert not list(tmp_path.glob("headrace-demo-*"))
-    assert not [p for p in psutil.process_iter(["environ"]) if _environ(p).get("TMPDIR") == str(tmp_path)]
+    assert not [
+        p for p in psutil.process_iter(["environ"]) if _environ(p).get("TMPDIR") == str(tmp_path)
+    ]
 
 
 def _environ(process: psutil.Process) -> dict[str, str]:

@@ -48,7 +48,10 @@ def test_complete(text: str, whole: bool) -> None:
 
 
 def test_a_statement_may_take_several_lines() -> None:
-    assert list(statements(typing("SELECT", "", "1;", "SHOW QUERIES;"))) == ["SELECT\n\n1;", "SHOW QUERIES;"]
+    assert list(statements(typing("SELECT", "", "1;", "SHOW QUERIES;"))) == [
+        "SELECT\n\n1;",
+        "SHOW QUERIES;",
+    ]
 
 
 @pytest.mark.parametrize("word", ["\\q", "quit", "EXIT;"])
@@ -60,7 +63,9 @@ def test_ctrl_c_forgets_what_was_typed() -> None:
     assert list(statements(typing("SELECT oh no", KeyboardInterrupt, "SELECT 1;"))) == ["SELECT 1;"]
 
 
-def test_an_error_does_not_end_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_does_not_end_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def parsed(text: str) -> Sequence[object]:
         seen.append(text)
         raise SQLError("no")

@@ -41,7 +41,9 @@ def test_list_shows_sharing_state_and_reason(headrace: Command, engine: FakeEngi
     engine.infos = {
         "good": FakeInfo("good", "SELECT avg(price) FROM trades", answers=12),
         "odd": FakeInfo("odd", "SELECT price FROM trades", family="plain"),
-        "broken": FakeInfo("broken", "SELECT 1/qty FROM trades", state="quarantined", reason="division by zero"),
+        "broken": FakeInfo(
+            "broken", "SELECT 1/qty FROM trades", state="quarantined", reason="division by zero"
+        ),
     }
     said = headrace("list").stdout
     assert "shared (windows)" in said
@@ -85,11 +87,16 @@ def test_explain_one_and_all(headrace: Command, engine: FakeEngine) -> None:
 
 
 def costs(queries: int) -> StreamCost:
-    found = tuple(QueryCost(f"q{i}", "windows", 0.001 * (queries - i), i, i != 1, "SELECT 1") for i in range(queries))
+    found = tuple(
+        QueryCost(f"q{i}", "windows", 0.001 * (queries - i), i, i != 1, "SELECT 1")
+        for i in range(queries)
+    )
     return StreamCost("trades", 4, 3, sum(q.seconds for q in found), found)
 
 
-def test_list_cost_shows_the_dearest_first_and_both_totals(headrace: Command, engine: FakeEngine) -> None:
+def test_list_cost_shows_the_dearest_first_and_both_totals(
+    headrace: Command, engine: FakeEngine
+) -> None:
     engine.bills = [costs(3)]
     said = headrace("list", "--cost").stdout
     assert "trades: rounds 4 to 6" in said
@@ -112,5 +119,7 @@ def test_list_cost_json(headrace: Command, engine: FakeEngine) -> None:
     assert sum(q["seconds"] for q in stream["queries"]) == stream["measured_s"]
 
 
-def test_list_cost_before_the_first_round_says_what_to_do(headrace: Command, engine: FakeEngine) -> None:
+def test_list_cost_before_the_first_round_says_what_to_do(
+    headrace: Command, engine: FakeEngine
+) -> None:
     assert "headrace run" in headrace("list", "--cost").stderr

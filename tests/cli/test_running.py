@@ -51,7 +51,9 @@ def test_an_error_of_the_run_is_told(headrace: Command, engine: FakeEngine) -> N
 
 def test_troubled_queries_come_first(headrace: Command, engine: FakeEngine) -> None:
     engine.add_many({f"q{i:02d}": "SELECT 1" for i in range(30)})
-    engine.infos["bad"] = FakeInfo("bad", "SELECT 1/0", state="quarantined", reason="division by zero")
+    engine.infos["bad"] = FakeInfo(
+        "bad", "SELECT 1/0", state="quarantined", reason="division by zero"
+    )
     result = headrace("run")
     assert "bad: division by zero" in result.stdout
     assert "16 more" in result.stderr
@@ -63,11 +65,20 @@ def test_a_missing_script(headrace: Command, engine: FakeEngine) -> None:
     assert "cannot read the script" in result.stderr
 
 
-@pytest.mark.parametrize(("words", "restart"), [
-    (["--follow"], RESTARTS), (["--follow", "--restarts", "2"], 2), ([], None),
-])
+@pytest.mark.parametrize(
+    ("words", "restart"),
+    [
+        (["--follow"], RESTARTS),
+        (["--follow", "--restarts", "2"], 2),
+        ([], None),
+    ],
+)
 def test_following_starts_spark_again(
-    headrace: Command, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch, words: list[str], restart: int | None
+    headrace: Command,
+    engine: FakeEngine,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    restart: int | None,
 ) -> None:
     engine.infos["q"] = FakeInfo("q", "SELECT 1")
     monkeypatch.setattr(engine, "start", lambda: None)  # it has failed at once

@@ -54,7 +54,9 @@ def test_the_same_file_again_adds_nothing(run: Callable[[str], Result], engine: 
     assert len(asked(engine, "add_many")) == 1
 
 
-def test_another_text_under_a_known_name_is_an_error(run: Callable[[str], Result], engine: FakeEngine) -> None:
+def test_another_text_under_a_known_name_is_an_error(
+    run: Callable[[str], Result], engine: FakeEngine
+) -> None:
     run(STREAM + QUERIES)
     result = run(QUERIES.replace("1 hour", "2 hours"))
     assert result.exit_code == 1
@@ -63,20 +65,28 @@ def test_another_text_under_a_known_name_is_an_error(run: Callable[[str], Result
 
 
 def test_a_name_declared_twice_is_an_error(run: Callable[[str], Result]) -> None:
-    result = run(QUERIES + "CREATE QUERY a AS SELECT max(price) AS n FROM trades GROUP BY window(ts, '1 minute');")
+    result = run(
+        QUERIES
+        + "CREATE QUERY a AS SELECT max(price) AS n FROM trades GROUP BY window(ts, '1 minute');"
+    )
     assert result.exit_code == 1
     assert "twice" in result.stderr
 
 
 def test_statements_keep_their_order(run: Callable[[str], Result], engine: FakeEngine) -> None:
-    run(QUERIES + "DROP QUERY a; CREATE QUERY c AS SELECT max(price) AS m FROM trades GROUP BY window(ts, '1 minute');")
+    run(
+        QUERIES
+        + "DROP QUERY a; CREATE QUERY c AS SELECT max(price) AS m FROM trades GROUP BY window(ts, '1 minute');"
+    )
     done = [call for call in engine.calls if call[0] in ("add_many", "drop")]
     assert done == [("add_many", "a", "b"), ("drop", "a"), ("add_many", "c")]
 
 
 def test_select_is_a_query_for_a_moment(headrace: Command, engine: FakeEngine) -> None:
     engine.answers = [FakeAnswer(i, n=i) for i in range(25)]
-    result = headrace("sql", text="SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 minute');")
+    result = headrace(
+        "sql", text="SELECT count(*) AS n FROM trades GROUP BY window(ts, '1 minute');"
+    )
     assert result.exit_code == 0, result.stderr
     assert engine.infos == {}
     assert "19" in result.stdout
@@ -91,7 +101,9 @@ def test_explain_and_show(headrace: Command, engine: FakeEngine) -> None:
     assert "shared (windows)" in result.stdout
 
 
-def test_a_script_that_does_not_parse_changes_nothing(run: Callable[[str], Result], engine: FakeEngine) -> None:
+def test_a_script_that_does_not_parse_changes_nothing(
+    run: Callable[[str], Result], engine: FakeEngine
+) -> None:
     result = run(STREAM + "CREATE QUERY oops AS SELEKT 1;")
     assert result.exit_code == 1
     assert "[SQL" in result.stderr
@@ -108,6 +120,13 @@ def test_same_sql_sees_through_layout_only() -> None:
 def test_a_table_of_a_file(run: Callable[[str], Result], engine: FakeEngine) -> None:
     table = "CREATE TABLE stock (symbol STRING, gone BOOLEAN, PRIMARY KEY (symbol)) USING json OPTIONS (path 'x'{});"
     query = "CREATE QUERY n AS SELECT count(*) AS n FROM stock;"
-    assert run(table.format(", deleted 'gone'") + table.format("").replace("stock", "shelf") + query).exit_code == 0
+    assert (
+        run(
+            table.format(", deleted 'gone'") + table.format("").replace("stock", "shelf") + query
+        ).exit_code
+        == 0
+    )
     assert [(c[1], c[2], *c[4:]) for c in asked(engine, "create_table")] == [
-        ("stock", "json:x", "symbol", "gone"), ("shelf", "json:x", "symbol", None)]
+        ("stock", "json:x", "symbol", "gone"),
+        ("shelf", "json:x", "symbol", None),
+    ]

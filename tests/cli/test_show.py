@@ -12,14 +12,22 @@ from headrace.showing import cell
 
 @pytest.mark.parametrize(
     ("number", "text"),
-    [(0, "0"), (999, "999"), (12_345, "12,345"), (123_456, "123.5 k"), (12_345_678, "12.3 M"), (5e9, "5.0 G")],
+    [
+        (0, "0"),
+        (999, "999"),
+        (12_345, "12,345"),
+        (123_456, "123.5 k"),
+        (12_345_678, "12.3 M"),
+        (5e9, "5.0 G"),
+    ],
 )
 def test_count(number: float, text: str) -> None:
     assert count(number) == text
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.452, "0.45 s"), (12, "12 s"), (59.7, "60 s"), (248, "4 min 08 s"), (3725, "1 h 02 min")]
+    ("seconds", "text"),
+    [(0.452, "0.45 s"), (12, "12 s"), (59.7, "60 s"), (248, "4 min 08 s"), (3725, "1 h 02 min")],
 )
 def test_duration(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -37,10 +37,23 @@ def test_table_is_aligned(headrace: Command, answering: FakeEngine) -> None:
 
 def test_json_is_one_valid_object_a_line(headrace: Command, answering: FakeEngine) -> None:
     for arguments in (["--json"], ["--format", "json"]):
-        rows = [json.loads(line) for line in headrace("watch", "q", "--no-follow", *arguments).stdout.splitlines()]
-        assert rows[0] == {"seq": 1, "symbol": "TAX", "p": 1.5, "window_end": "2025-01-01T12:00:00+00:00"}
+        rows = [
+            json.loads(line)
+            for line in headrace("watch", "q", "--no-follow", *arguments).stdout.splitlines()
+        ]
+        assert rows[0] == {
+            "seq": 1,
+            "symbol": "TAX",
+            "p": 1.5,
+            "window_end": "2025-01-01T12:00:00+00:00",
+        }
         assert rows[1]["p"] == "nan"
-        assert rows[2] == {"seq": 3, "symbol": None, "p": "2.50", "window_end": "2025-01-01T12:00:00+00:00"}
+        assert rows[2] == {
+            "seq": 3,
+            "symbol": None,
+            "p": "2.50",
+            "window_end": "2025-01-01T12:00:00+00:00",
+        }
 
 
 def test_since_and_follow_reach_the_engine(headrace: Command, answering: FakeEngine) -> None:

@@ -1,6 +1,8 @@
-"""Joins that may be killed anywhere: two streams and a table, fed file by file, resumed where the home says it stopped.
+"""Joins that may be killed anywhere: two streams and a table, fed file by file, resumed where the
+home says it stopped.
 
-As a script (`python join_survivor.py FOLDER FORM [wait]`) it is the child that `test_join_survival.py` kills.
+As a script (`python join_survivor.py FOLDER FORM [wait]`) it is the child that
+`test_join_survival.py` kills.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Processes that are killed: run to a certain moment, ended with SIGKILL, and started again over the same folder."""
+"""Processes that are killed: run to a certain moment, ended with SIGKILL, and started again over
+the same folder."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class Kill:
-    """When: a file below the folder of streams appears (None: at once), and so many seconds later.  `all_of_it`: Spark
-    and its workers too."""
+    """When: a file below the folder of streams appears (None: at once), and so many seconds later.
+    `all_of_it`: Spark and its workers too."""
 
     file: str | None
     after_s: float
@@ -28,15 +29,25 @@ class Kill:
 
 
 def kill_and_restart(
-    script: Path, folder: Path, form: str, kills: Sequence[Kill], after: Callable[[], None] = lambda: None
+    script: Path,
+    folder: Path,
+    form: str,
+    kills: Sequence[Kill],
+    after: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run the child to its end through all the kills; how many of them it felt.  `after` each the home is looked at.
+    """Run the child to its end through all the kills; how many of them it felt.  `after` each the
+    home is looked at.
 
-    While one runs the next starts its Spark, and waits: it opens the home when the one before is gone."""
+    While one runs the next starts its Spark, and waits: it opens the home when the one before is
+    gone."""
     hits, spare = 0, list[Child]()
     with ExitStack() as ends:
         for kill, following in zip_longest([*kills, None], kills[1:]):
-            child = spare.pop() if spare else ends.enter_context(Child(script, folder, form, _is_late(kill)))
+            child = (
+                spare.pop()
+                if spare
+                else ends.enter_context(Child(script, folder, form, _is_late(kill)))
+            )
             if kill is not None and _is_late(following):
                 spare.append(ends.enter_context(Child(script, folder, form, waits=True)))
             hits += child.run(kill)
@@ -52,7 +63,8 @@ def _is_late(kill: Kill | None) -> bool:
 
 
 class Child:
-    """A process over the folder; with `waits` it starts Spark, and nothing else until it is told to run."""
+    """A process over the folder; with `waits` it starts Spark, and nothing else until it is told to
+    run."""
 
     def __init__(self, script: Path, folder: Path, form: str, waits: bool) -> None:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
@@ -62,8 +74,14 @@ class Child:
         self._looked_s = 0.0
         words = [sys.executable, str(script), str(folder), form, *(["wait"] if waits else [])]
         with self._log.open("ab") as out:
-            self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=out, stderr=out, env=env,
-                                             start_new_session=True)
+            self._process = subprocess.Popen(
+                words,
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+                env=env,
+                start_new_session=True,
+            )
 
     def __enter__(self) -> Child:
         return self
@@ -93,7 +111,11 @@ class Child:
         """Let it run; whether it was killed before it was done."""
         assert self._process.stdin is not None
         self._process.stdin.close()
-        moment = None if kill is None or kill.file is None else self._folder / "race" / "streams" / kill.file
+        moment = (
+            None
+            if kill is None or kill.file is None
+            else self._folder / "race" / "streams" / kill.file
+        )
         deadline = time.monotonic() + CHILD_S_MAX
         while kill is None or (moment is not None and not moment.exists()):
             status = self._process.poll()
@@ -120,7 +142,9 @@ def below(pid: int) -> set[int]:
     parents: dict[int, list[int]] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # it has ended
-            parents.setdefault(int(place.read_text().rpartition(")")[2].split()[1]), []).append(int(place.parent.name))
+            parents.setdefault(int(place.read_text().rpartition(")")[2].split()[1]), []).append(
+                int(place.parent.name)
+            )
     found, todo = set[int](), [pid]
     while todo:
         children = parents.get(todo.pop(), [])

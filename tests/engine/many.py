@@ -2,8 +2,8 @@
 
     python -m tests.engine.many --queries 20000 --seed 7
 
-Sets of windows, sketches, filters and joins take turns, each in an engine of its own.  A set that fails is told
-with its kind and seed, and the run goes on; `--kind windows --set 123` repeats one.
+Sets of windows, sketches, filters and joins take turns, each in an engine of its own.  A set that
+fails is told with its kind and seed, and the run goes on; `--kind windows --set 123` repeats one.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def run(spark: SparkSession, seed: int, queries: int) -> Counter[str]:
 
 
 def main(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--queries", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--kind", choices=[*KINDS], default=None)

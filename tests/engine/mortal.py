@@ -1,4 +1,5 @@
-"""An engine whose Spark is killed: the child of `test_spark_gone.py`, which tells what it sees as lines of JSON.
+"""An engine whose Spark is killed: the child of `test_spark_gone.py`, which tells what it sees as
+lines of JSON.
 
 As a script: `python mortal.py FOLDER FORM`, on the folder's home, with a Spark of its own.
 """
@@ -54,7 +55,9 @@ def kill_java(eng: headrace.Engine) -> None:
 
 def engine(folder: Path, **settings: Any) -> headrace.Engine:
     (folder / "src").mkdir(exist_ok=True)
-    config = Config.of(master="local[2]", driver_memory="1g", **{"restart_pause_ms": 50, **settings})
+    config = Config.of(
+        master="local[2]", driver_memory="1g", **{"restart_pause_ms": 50, **settings}
+    )
     eng = headrace.Engine(folder / "race", config=config)
     eng.create_stream("s", f"parquet:{folder / 'src'}?maxFilesPerTrigger=1", schema=DDL, time="ts")
     if not eng.queries():
@@ -84,14 +87,19 @@ def watch_aside(eng: headrace.Engine) -> tuple[threading.Thread, list[int]]:
 
 
 def told(folder: Path) -> None:
-    """Killed between rounds, and nobody starts it again: noticed within a second, told, the home let go."""
+    """Killed between rounds, and nobody starts it again: noticed within a second, told, the home
+    let go."""
     eng = engine(folder)
     feed(folder, 0)
     eng.start()
     watcher, seen = watch_aside(eng)
     until(lambda: bool(seen))
     race = folder / "race"
-    open_to_others = [str(p) for p in (race, *race.rglob("*")) if p.lstat().st_mode & 0o077 and p.name != "userFiles"]
+    open_to_others = [
+        str(p)
+        for p in (race, *race.rglob("*"))
+        if p.lstat().st_mode & 0o077 and p.name != "userFiles"
+    ]
     say(open=open_to_others, scratch=len(list(race.glob("tmp/spark-*/*"))) > 1)
     kill_java(eng)
     noticed_s = until(lambda: not eng.is_running)
@@ -99,7 +107,12 @@ def told(folder: Path) -> None:
     other = headrace.Engine(folder / "race")
     other.home.hold()  # nobody has stopped the first, and yet it is free
     other.home.release()
-    say(noticed_s=noticed_s, watches=watcher.is_alive(), stop=code_of(eng.stop), again=code_of(eng.stop))
+    say(
+        noticed_s=noticed_s,
+        watches=watcher.is_alive(),
+        stop=code_of(eng.stop),
+        again=code_of(eng.stop),
+    )
     eng.close()
     say(close=code_of(eng.close))
 

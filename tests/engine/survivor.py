@@ -1,8 +1,9 @@
-"""A run that may be killed anywhere: a fixed list of steps over one folder, resumed where the home says it stopped.
+"""A run that may be killed anywhere: a fixed list of steps over one folder, resumed where the home
+says it stopped.
 
-Every catalog change is one record of the catalog log, so the catalog's version tells which steps are done.
-As a script (`python survivor.py FOLDER FORM [wait]`) it is the child that the survival tests kill; with `wait` it
-starts Spark, and goes on when its input ends.
+Every catalog change is one record of the catalog log, so the catalog's version tells which steps
+are done. As a script (`python survivor.py FOLDER FORM [wait]`) it is the child that the survival
+tests kill; with `wait` it starts Spark, and goes on when its input ends.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class Read:
 
 Step = Add | Drop | Read
 
-SUMS = "SELECT k, sum(x) AS s, avg(x) AS a FROM s GROUP BY k, window(ts, '20 seconds', '10 seconds')"
+SUMS = (
+    "SELECT k, sum(x) AS s, avg(x) AS a FROM s GROUP BY k, window(ts, '20 seconds', '10 seconds')"
+)
 BRIEF = "SELECT k, sum(x) AS s FROM s GROUP BY k, window(ts, '5 seconds')"
 LOWS = "SELECT min(x) AS lo, max(n) AS hi, count(*) AS c FROM s WHERE n > 0 GROUP BY window(ts, '10 seconds')"
 DEVIATIONS = "SELECT k, stddev(x) AS d FROM s GROUP BY k, window(ts, '30 seconds', '10 seconds') HAVING count(*) > 3"
@@ -74,7 +77,15 @@ SHORT: tuple[Step, ...] = (
     Read(6),
 )
 LONG: tuple[Step, ...] = (
-    Add((("sums", SUMS), ("lows", LOWS), ("deviations", DEVIATIONS), ("each", EACH), ("kinds", KINDS))),
+    Add(
+        (
+            ("sums", SUMS),
+            ("lows", LOWS),
+            ("deviations", DEVIATIONS),
+            ("each", EACH),
+            ("kinds", KINDS),
+        )
+    ),
     Read(4),
     Add((("odd", ODD), ("busy", BUSY))),
     Drop("lows"),
@@ -94,13 +105,21 @@ def rows_of(index: int) -> pa.Table:
     """File `index`: ten seconds of rows, out of order by less than the lateness, with nulls."""
     r = Random(index)
     start = EPOCH_US + index * FILE_US
-    times = [start + i * FILE_US // ROWS - r.choice([0, 0, r.randrange(LATE_US - 1_000_000)]) for i in range(ROWS)]
-    return pa.table({
-        "k": pa.array([r.choice(["a", "b", "c", "ü", None]) for _ in times], pa.string()),
-        "x": pa.array([None if r.random() < 0.1 else round(r.uniform(0, 100), 3) for _ in times], pa.float64()),
-        "n": pa.array([r.randint(-5, 20) for _ in times], pa.int32()),
-        "ts": pa.array(times, pa.timestamp("us", "UTC")),
-    })
+    times = [
+        start + i * FILE_US // ROWS - r.choice([0, 0, r.randrange(LATE_US - 1_000_000)])
+        for i in range(ROWS)
+    ]
+    return pa.table(
+        {
+            "k": pa.array([r.choice(["a", "b", "c", "ü", None]) for _ in times], pa.string()),
+            "x": pa.array(
+                [None if r.random() < 0.1 else round(r.uniform(0, 100), 3) for _ in times],
+                pa.float64(),
+            ),
+            "n": pa.array([r.randint(-5, 20) for _ in times], pa.int32()),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
 
 
 def survive(folder: Path, form: str, spark: SparkSession | None = None) -> None:
@@ -137,14 +156,17 @@ def _reveal(folder: Path, files: int) -> None:
 
 
 def answers_by_id(race: Path, form: str) -> dict[int, list[dict[str, Any]]]:
-    """Every committed answer of every query there ever was, dropped ones too, by query id; no JVM."""
+    """Every committed answer of every query there ever was, dropped ones too, by query id; no
+    JVM."""
     eng = headrace.Engine(race)
     log = AnswerLog(eng.home.disk, Ledger(eng.home.disk, eng.home.stream_folder("s")))
     added = [q for step in FORMS[form] if isinstance(step, Add) for q in step.queries]
     found = {}
     for query_id, (name, sql) in enumerate(added, 1):
         query = bind(sql, eng.catalog.relations, name=name, config=eng.config)
-        found[query_id] = [row for _, table in log.read_all(query_id, query) for row in table.to_pylist()]
+        found[query_id] = [
+            row for _, table in log.read_all(query_id, query) for row in table.to_pylist()
+        ]
     return found
 
 

@@ -1,7 +1,9 @@
-"""Any bytes in any file of a home: every command gives the right answer or one of our errors, never another.
+"""Any bytes in any file of a home: every command gives the right answer or one of our errors, never
+another.
 
-Files are flipped, cut, zeroed, made longer, removed, replaced by a folder, swapped.  And since a checksum only says
-that a record is whole, records are also written again with other JSON values in them, and sealed as they should be.
+Files are flipped, cut, zeroed, made longer, removed, replaced by a folder, swapped.  And since a
+checksum only says that a record is whole, records are also written again with other JSON values in
+them, and sealed as they should be.
 """
 
 from __future__ import annotations
@@ -35,21 +37,45 @@ QUERIES = {
 }
 Looks = dict[str, Any]
 ODD: tuple[Any, ...] = (
-    None, True, "", "no", "é\ud800", -1, 0, 1, 2**31, 2**63, 10**40, -2.5, 1e308, float("nan"), [], {}, [[]], {"a": 1},
-    [None], "../../etc", "x" * 5_000,
+    None,
+    True,
+    "",
+    "no",
+    "é\ud800",
+    -1,
+    0,
+    1,
+    2**31,
+    2**63,
+    10**40,
+    -2.5,
+    1e308,
+    float("nan"),
+    [],
+    {},
+    [[]],
+    {"a": 1},
+    [None],
+    "../../etc",
+    "x" * 5_000,
 )
 
 
-# -- a home, and what it says ---------------------------------------------------------------------------------
+# -- a home, and what it says
+# ---------------------------------------------------------------------------------
 
 
 def rows(index: int) -> pa.Table:
     count = 12
     times = [EPOCH_US + (index * 12 + i) * 1_000_000 for i in range(count)]
-    return pa.table({
-        "k": pa.array(["abc"[i % 3] for i in range(count)]), "n": pa.array([i % 5 for i in range(count)], pa.int32()),
-        "x": pa.array([i * 0.7 + index for i in range(count)]), "ts": pa.array(times, pa.timestamp("us", "UTC")),
-    })
+    return pa.table(
+        {
+            "k": pa.array(["abc"[i % 3] for i in range(count)]),
+            "n": pa.array([i % 5 for i in range(count)], pa.int32()),
+            "x": pa.array([i * 0.7 + index for i in range(count)]),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
 
 
 @dataclass
@@ -77,7 +103,9 @@ def patient(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
     for name in ("src_s", "src_t"):
         write_file(folder / name, 0, rows(0))
     eng = headrace.Engine(folder / "race", spark=spark)
-    eng.create_stream("s", f"parquet:{folder / 'src_s'}?maxFilesPerTrigger=1", schema=DDL, time="ts")
+    eng.create_stream(
+        "s", f"parquet:{folder / 'src_s'}?maxFilesPerTrigger=1", schema=DDL, time="ts"
+    )
     eng.create_table("t", f"parquet:{folder / 'src_t'}?maxFilesPerTrigger=1", schema=DDL, key="k")
     eng.add_many(QUERIES)
     shutil.copytree(folder / "race", folder / "young")  # not a round yet
@@ -95,12 +123,16 @@ ASKS: dict[str, Callable[[headrace.Engine], Any]] = {
     **{f"results {n}": lambda eng, n=n: eng.results(n).to_pylist() for n in QUERIES},  # type: ignore[misc]
     **{f"watch {n}": lambda eng, n=n: list(eng.watch(n, follow=False)) for n in QUERIES},  # type: ignore[misc]
 }
-TOLD: dict[str, Callable[[headrace.Engine], Any]] = {  # texts that may say what a changed statistic says
+TOLD: dict[
+    str, Callable[[headrace.Engine], Any]
+] = {  # texts that may say what a changed statistic says
     "explain": lambda eng: eng.explain(),
     **{f"explain {n}": lambda eng, n=n: eng.explain(n) for n in QUERIES},  # type: ignore[misc]
     "costs": lambda eng: eng.costs(),
     "notices": lambda eng: [n.affected() for n in eng.notices("s")],
-    "add": lambda eng: eng.add("SELECT max(n) AS m FROM s GROUP BY window(ts, '5 seconds')", name="more"),
+    "add": lambda eng: eng.add(
+        "SELECT max(n) AS m FROM s GROUP BY window(ts, '5 seconds')", name="more"
+    ),
     "drop": lambda eng: eng.drop("sums"),
 }
 
@@ -130,12 +162,15 @@ def judged(race: Path, good: Looks, is_sealed: bool = False) -> list[str]:
     """What is wrong: errors of other kinds, and answers that differ in silence."""
     seen, wrong = look(race)
     if not is_sealed:
-        answered = [name for name in ASKS if name in seen and not isinstance(seen[name], HeadraceError)]
+        answered = [
+            name for name in ASKS if name in seen and not isinstance(seen[name], HeadraceError)
+        ]
         wrong += [f"{name} differs" for name in answered if seen[name] != good[name]]
     return wrong
 
 
-# -- bytes ------------------------------------------------------------------------------------------------------
+# -- bytes
+# ------------------------------------------------------------------------------------------------------
 
 
 def flip(path: Path, draw: Random) -> None:
@@ -190,12 +225,19 @@ def damage_somewhere(race: Path, draw: Random) -> str:
     return f"{damage.__name__} {file.relative_to(race)}"
 
 
-# -- values ------------------------------------------------------------------------------------------------------
+# -- values
+# ------------------------------------------------------------------------------------------------------
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield path
-    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    inside = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
     for key, value in inside:
         yield from places(value, (*path, key))
 
@@ -276,7 +318,8 @@ def replace_committed(race: Path, path: Path, data: bytes) -> None:
                 manifest.write_bytes(sealed(dumped(found)))
 
 
-# -- the tests ---------------------------------------------------------------------------------------------------
+# -- the tests
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_the_good_home_has_answers(patient: Patient) -> None:
@@ -295,7 +338,12 @@ def damaged_homes(patient: Patient, draw: Random, count: int) -> list[str]:
     return wrong
 
 
-RESEALS = ((reseal_catalog, "young"), (reseal_manifest, "good"), (reseal_join_round, "good"), (reseal_panes, "good"))
+RESEALS = (
+    (reseal_catalog, "young"),
+    (reseal_manifest, "good"),
+    (reseal_join_round, "good"),
+    (reseal_panes, "good"),
+)
 
 
 def resealed_homes(patient: Patient, draw: Random, count: int) -> list[str]:
@@ -343,7 +391,9 @@ def test_runs_of_damaged_homes(patient: Patient, seed: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("fuzz", [damaged_homes, resealed_homes], ids=["bytes", "records"])
-def test_many_damaged_homes(patient: Patient, seed: int, fuzz: Callable[[Patient, Random, int], list[str]]) -> None:
+def test_many_damaged_homes(
+    patient: Patient, seed: int, fuzz: Callable[[Patient, Random, int], list[str]]
+) -> None:
     wrong = fuzz(patient, Random(seed), 1_500)
     assert not wrong, "\n".join(wrong)
 
@@ -355,7 +405,8 @@ def test_many_runs_of_damaged_homes(patient: Patient, seed: int) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-# -- what is lost is noticed by all alike -------------------------------------------------------------------------
+# -- what is lost is noticed by all alike
+# -------------------------------------------------------------------------
 
 WRITES = ("add", "drop")
 
@@ -377,15 +428,21 @@ def lose_the_newest_manifest(race: Path) -> str:
 
 
 @pytest.mark.parametrize("lose", [lose_the_end, lose_the_catalog, lose_the_newest_manifest])
-def test_readers_and_writers_notice_what_run_and_doctor_notice(patient: Patient, lose: Callable[[Path], str]) -> None:
+def test_readers_and_writers_notice_what_run_and_doctor_notice(
+    patient: Patient, lose: Callable[[Path], str]
+) -> None:
     code = lose(patient.restore())
     seen, wrong = look(patient.race)
     assert not wrong
-    told = {name: said.code if isinstance(said, HeadraceError) else said for name, said in seen.items()}
+    told = {
+        name: said.code if isinstance(said, HeadraceError) else said for name, said in seen.items()
+    }
     assert "bad" in told.pop("doctor")
     assert set(told.values()) == {code}, told
     with pytest.raises(HeadraceError, match=code):
-        headrace.Engine(patient.race).create_stream("u", "rate://5", schema="v BIGINT, ts TIMESTAMP", time="ts")
+        headrace.Engine(patient.race).create_stream(
+            "u", "rate://5", schema="v BIGINT, ts TIMESTAMP", time="ts"
+        )
     with pytest.raises(HeadraceError, match=code):
         patient.run()
 

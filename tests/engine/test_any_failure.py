@@ -1,7 +1,8 @@
 """A query that fails in any way at all, beside a hundred good ones, costs the good ones nothing.
 
-The gate refuses what it can know; here it is got round: a text of a query is emitted as an expression that Spark
-fails on, each in its own way and at its own stage (parser, analyzer, optimizer, code generation, a task)."""
+The gate refuses what it can know; here it is got round: a text of a query is emitted as an
+expression that Spark fails on, each in its own way and at its own stage (parser, analyzer,
+optimizer, code generation, a task)."""
 
 from __future__ import annotations
 
@@ -26,7 +27,10 @@ HOW = {  # a text for Spark, and words of which a person finds one in the reason
     "an unknown function": ("nope(1)", "nope"),
     "an escape": ("string('a' LIKE 'a' ESCAPE '😀')", "INVALID_ESC"),
     "a literal": ("string(1e39F)", "outside the valid range"),
-    "an interval": ("string(current_timestamp() + INTERVAL 9223372036854775807 MICROSECONDS)", "OVERFLOW"),
+    "an interval": (
+        "string(current_timestamp() + INTERVAL 9223372036854775807 MICROSECONDS)",
+        "OVERFLOW",
+    ),
     "its own words": ("string(raise_error('oh dear'))", "oh dear"),
     "a division": ("string(1 div 0)", "DIVIDE_BY_ZERO"),
     "a cast": ("string(int('x'))", "CAST_INVALID_INPUT"),
@@ -37,14 +41,26 @@ HOW = {  # a text for Spark, and words of which a person finds one in the reason
     "depth": (f"{'upper(' * 20_000}'a'{')' * 20_000}", "simpler|complex"),
 }
 WHERE: dict[str, Callable[[str], str]] = {
-    "predicate": lambda text: f"SELECT count(*) AS c FROM s WHERE concat(k, CAST(n AS STRING)) = {text} GROUP BY {W}",
-    "fact": lambda text: f"SELECT k, count(*) AS c, window.end AS we FROM s WHERE k = {text} GROUP BY k, {W}",
-    "key": lambda text: f"SELECT count(*) AS c, window.end AS we FROM s GROUP BY concat(k, {text}), {W}",
-    "argument": lambda text: f"SELECT max(length(concat(k, {text}))) AS c, window.end AS we FROM s GROUP BY {W}",
-    "sketched": lambda text: f"SELECT count(DISTINCT concat(k, {text})) AS c, window.end AS we FROM s GROUP BY {W}",
-    "plain": lambda text: f"SELECT min(concat(k, {text})) AS c, window.end AS we FROM s GROUP BY {W}",
+    "predicate": lambda text: (
+        f"SELECT count(*) AS c FROM s WHERE concat(k, CAST(n AS STRING)) = {text} GROUP BY {W}"
+    ),
+    "fact": lambda text: (
+        f"SELECT k, count(*) AS c, window.end AS we FROM s WHERE k = {text} GROUP BY k, {W}"
+    ),
+    "key": lambda text: (
+        f"SELECT count(*) AS c, window.end AS we FROM s GROUP BY concat(k, {text}), {W}"
+    ),
+    "argument": lambda text: (
+        f"SELECT max(length(concat(k, {text}))) AS c, window.end AS we FROM s GROUP BY {W}"
+    ),
+    "sketched": lambda text: (
+        f"SELECT count(DISTINCT concat(k, {text})) AS c, window.end AS we FROM s GROUP BY {W}"
+    ),
+    "plain": lambda text: (
+        f"SELECT min(concat(k, {text})) AS c, window.end AS we FROM s GROUP BY {W}"
+    ),
     "projection": lambda text: f"SELECT concat(k, {text}) AS c FROM s",
-}  # fmt: skip
+}
 
 
 def good(count: int) -> dict[str, str]:
@@ -56,7 +72,10 @@ def good(count: int) -> dict[str, str]:
         "SELECT count(DISTINCT k) AS c, window.end AS we FROM s WHERE big < {i} GROUP BY {w}",
     ]
     widths = ["10 seconds", "20 seconds", "30 seconds"]
-    return {f"good{i}": shapes[i % 4].format(w=f"window(ts, '{widths[i % 3]}')", i=i) for i in range(count)}
+    return {
+        f"good{i}": shapes[i % 4].format(w=f"window(ts, '{widths[i % 3]}')", i=i)
+        for i in range(count)
+    }
 
 
 @pytest.fixture
@@ -65,7 +84,7 @@ def past_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def emitted(found: Literal) -> str:
         text = str(found.value)
-        return HOW[text[len(MARK):]][0] if text.startswith(MARK) else literal(found)
+        return HOW[text[len(MARK) :]][0] if text.startswith(MARK) else literal(found)
 
     monkeypatch.setattr(emit, "_literal", emitted)
 
@@ -98,7 +117,9 @@ def check(spark: SparkSession, folder: Path, bad: dict[str, tuple[str, str]], co
     expected, found = answers_of(alone, list(fine)), answers_of(beside, list(fine))
     for name in fine:
         key = [(column, "ascending") for column in expected[name].column_names]
-        assert expected[name].num_rows and found[name].sort_by(key).equals(expected[name].sort_by(key)), name
+        assert expected[name].num_rows and found[name].sort_by(key).equals(
+            expected[name].sort_by(key)
+        ), name
 
 
 @pytest.mark.usefixtures("past_the_gate")
@@ -107,7 +128,12 @@ def test_a_query_that_fails_in_any_way_beside_a_hundred_good_ones(
 ) -> None:
     draw = Random(seed)
     hows, wheres = draw.sample(sorted(HOW), 3), draw.sample(sorted(WHERE), 3)
-    check(spark, tmp_path, {f"bad{i}": pair for i, pair in enumerate(zip(hows, wheres, strict=True))}, 100)
+    check(
+        spark,
+        tmp_path,
+        {f"bad{i}": pair for i, pair in enumerate(zip(hows, wheres, strict=True))},
+        100,
+    )
 
 
 @pytest.mark.slow
@@ -121,18 +147,27 @@ def test_every_way_to_fail(spark: SparkSession, tmp_path: Path, where: str) -> N
 def test_what_our_own_evaluation_fails_on(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not only errors we know: whatever an expression over aggregates raises is its queries' fault."""
+    """Not only errors we know: whatever an expression over aggregates raises is its queries'
+    fault."""
+
     def compiled(expr: Expr) -> Finish:
-        if isinstance(expr, Call) and any(isinstance(a, Literal) and str(a.value) == "77" for a in expr.args):
+        if isinstance(expr, Call) and any(
+            isinstance(a, Literal) and str(a.value) == "77" for a in expr.args
+        ):
             raise RecursionError("maximum recursion depth exceeded")
         return compile_finish(expr)
 
     monkeypatch.setattr("headrace.families.windows.answering.compile_finish", compiled)
     fine = good(8)
-    race = run(spark, tmp_path / "one", {
-        **fine, "output": f"SELECT sum(n) + 77 AS t FROM s GROUP BY {W}",
-        "having": f"SELECT count(*) AS c FROM s GROUP BY {W} HAVING count(*) > 77",
-    })  # fmt: skip
+    race = run(
+        spark,
+        tmp_path / "one",
+        {
+            **fine,
+            "output": f"SELECT sum(n) + 77 AS t FROM s GROUP BY {W}",
+            "having": f"SELECT count(*) AS c FROM s GROUP BY {W} HAVING count(*) > 77",
+        },
+    )
     for name in ("output", "having"):
         state, reason = race.state(name)
         assert state == "quarantined" and "EVALUATION_FAILED" in reason and "recursion" in reason
@@ -140,13 +175,19 @@ def test_what_our_own_evaluation_fails_on(
 
 
 def test_rows_that_say_the_work_was_stopped(spark: SparkSession, tmp_path: Path) -> None:
-    """A message quotes the value it fails on: that a row says "cancelled" does not mean that the round was."""
+    """A message quotes the value it fails on: that a row says "cancelled" does not mean that the
+    round was."""
     fine = good(8)
-    race = run(spark, tmp_path / "one", {
-        **fine, "shared": f"SELECT count(*) AS c FROM s WHERE CAST(concat('cancelled ', k) AS INT) = 1 GROUP BY {W}",
-        "key": f"SELECT count(*) AS c FROM s GROUP BY CAST(concat('No space left on device', k) AS INT), {W}",
-        "plain": f"SELECT min(CAST(CAST(concat('interrupted', k) AS INT) AS STRING)) AS c FROM s GROUP BY {W}",
-    })  # fmt: skip
+    race = run(
+        spark,
+        tmp_path / "one",
+        {
+            **fine,
+            "shared": f"SELECT count(*) AS c FROM s WHERE CAST(concat('cancelled ', k) AS INT) = 1 GROUP BY {W}",
+            "key": f"SELECT count(*) AS c FROM s GROUP BY CAST(concat('No space left on device', k) AS INT), {W}",
+            "plain": f"SELECT min(CAST(CAST(concat('interrupted', k) AS INT) AS STRING)) AS c FROM s GROUP BY {W}",
+        },
+    )
     for name in ("shared", "key", "plain"):
         state, reason = race.state(name)
         assert state == "quarantined" and "CAST_INVALID_INPUT" in reason, (name, reason)

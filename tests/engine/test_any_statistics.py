@@ -1,7 +1,8 @@
-"""Whatever a manifest says was measured, EXPLAIN and the bills say something, or that the manifest is damaged.
+"""Whatever a manifest says was measured, EXPLAIN and the bills say something, or that the manifest
+is damaged.
 
-Every figure of the newest round of every stream is replaced by every odd value, one at a time; `test_any_bytes.py`
-draws some of these.
+Every figure of the newest round of every stream is replaced by every odd value, one at a time;
+`test_any_bytes.py` draws some of these.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ def test_any_figure_of_a_round(patient: Patient, stream: str) -> None:  # noqa: 
     disk = headrace.Engine(patient.restore()).home.disk
     catalog = Catalog(disk, Config())
     ledgers = {name: Ledger(disk, f"streams/{name}") for name in ("s", "t")}
-    histories, plans = {name: recent_stats(ledger) for name, ledger in ledgers.items()}, Plans(catalog)
+    histories, plans = (
+        {name: recent_stats(ledger) for name, ledger in ledgers.items()},
+        Plans(catalog),
+    )
     ledger = ledgers[stream]
     newest = ledger.newest
     assert newest is not None

@@ -1,4 +1,5 @@
-"""`approx_count_distinct` is Spark's own answer to the last digit: every type, few and many values, several errors."""
+"""`approx_count_distinct` is Spark's own answer to the last digit: every type, few and many values,
+several errors."""
 
 from __future__ import annotations
 
@@ -31,19 +32,24 @@ TYPES = {
     "ELSE CAST(v / 3D AS FLOAT) END": Type("float"),
     "CAST(v AS DECIMAL(9,2)) / 4": decimal(13, 6),
     "CAST(v AS DECIMAL(38,10)) * 1000000000000": decimal(38, 6),
-    "CASE v % 4 WHEN 0 THEN '' WHEN 1 THEN '😀' || CAST(v AS STRING) ELSE CAST(v AS STRING) || 'ü' END": Type("string"),
+    "CASE v % 4 WHEN 0 THEN '' WHEN 1 THEN '😀' || CAST(v AS STRING) ELSE CAST(v AS STRING) || 'ü' END": Type(
+        "string"
+    ),
     "CAST(CAST(v AS STRING) AS BINARY)": Type("binary"),
     "date_add(DATE'1970-01-01', CAST(v AS INT) - 50)": Type("date"),
     "timestamp_micros(v * 999983 - 5000000)": Type("timestamp"),
     "CAST(timestamp_micros(v * 999983 - 5000000) AS TIMESTAMP_NTZ)": Type("timestamp_ntz"),
     "v % 2 = 0": Type("boolean"),
-}  # fmt: skip
+}
 ERRORS = [None, 0.39, 0.3, 0.2, 0.1, 0.05, 0.03, 0.02, 0.01]
 
 
 def asked_of(kind: Type, rsd: float | None) -> Aggregate:
-    return Aggregate("approx_count_distinct", (Column("x", kind), *([] if rsd is None else [Literal(rsd, DOUBLE)])),
-                     BIGINT)  # fmt: skip
+    return Aggregate(
+        "approx_count_distinct",
+        (Column("x", kind), *([] if rsd is None else [Literal(rsd, DOUBLE)])),
+        BIGINT,
+    )
 
 
 def check(spark: SparkSession, text: str, kind: Type, rsd: float | None, rows: str) -> None:
@@ -57,12 +63,18 @@ def check(spark: SparkSession, text: str, kind: Type, rsd: float | None, rows: s
     name = part_names((measure,))[part]
     function, arg = asked_for((measure,), limits).columns[name]
     if limits.is_small:
-        function = f"{function.partition(':')[0]}:{1 << 20}"  # larger cells than a round would send, too
+        function = (
+            f"{function.partition(':')[0]}:{1 << 20}"  # larger cells than a round would send, too
+        )
     inner = f"SELECT g, x, {argument_sql(function, arg)} AS a FROM (SELECT g, {text} AS x FROM ({rows}))"
     ours = part_sql(function, "a", limits)
     shown = f"g, {theirs} AS spark, count(1) AS m0, {ours} AS {name}"
     both = spark.sql(f"SELECT {shown} FROM ({inner}) GROUP BY g").toArrow()
-    lists = (arrive(both, (measure,), limits) if limits.is_small else both).column(name).combine_chunks()
+    lists = (
+        (arrive(both, (measure,), limits) if limits.is_small else both)
+        .column(name)
+        .combine_chunks()
+    )
     offsets = np.append(0, np.cumsum([len(item) for item in lists])).astype(np.int64)
     threshold, raw, bias = hll_tables(spark, precision)
     found = []
@@ -74,14 +86,19 @@ def check(spark: SparkSession, text: str, kind: Type, rsd: float | None, rows: s
         found += hll_kernels.estimates(out, threshold, np.array(raw), np.array(bias)).tolist()
     expected = both.column("spark").to_pylist()
     wrong = [pair for pair in zip(found, expected, strict=True) if pair[0] != pair[1]]
-    assert not wrong, f"{text} with {rsd}: {len(wrong)} of {len(found)}, (ours, Spark's): {wrong[:5]}"
+    assert not wrong, (
+        f"{text} with {rsd}: {len(wrong)} of {len(found)}, (ours, Spark's): {wrong[:5]}"
+    )
 
 
 @pytest.mark.parametrize("text", [*TYPES], ids=[f"{t}{i}" for i, t in enumerate(TYPES.values())])
 def test_every_type_is_sparks(spark: SparkSession, text: str, seed: int) -> None:
-    """Groups of 1, 2, 4 … 8,192 different values and a group of nulls, with the default error and another."""
-    rows = (f"SELECT g, IF(g = 14 OR id % 11 = 0, NULL, pmod(xxhash64(id, {seed}L), shiftleft(1L, g))) AS v FROM "
-            "(SELECT id, CAST(log2(id + 1) AS INT) AS g FROM range(32000))")
+    """Groups of 1, 2, 4 … 8,192 different values and a group of nulls, with the default error and
+    another."""
+    rows = (
+        f"SELECT g, IF(g = 14 OR id % 11 = 0, NULL, pmod(xxhash64(id, {seed}L), shiftleft(1L, g))) AS v FROM "
+        "(SELECT id, CAST(log2(id + 1) AS INT) AS g FROM range(32000))"
+    )
     tiny = Type("tinyint"), Type("smallint")
     limit = 100 if TYPES[text] in tiny else 1 << 20
     for rsd in (None, Random(seed).choice(ERRORS[1:])):
@@ -95,10 +112,15 @@ def test_a_hundred_thousand_small_groups_are_sparks(spark: SparkSession, seed: i
 
 
 @pytest.mark.parametrize("rsd", ERRORS)
-def test_counts_around_every_threshold_are_sparks(spark: SparkSession, rsd: float | None, seed: int) -> None:
-    """From linear counting through the bias tables to beyond them: half a value to eight values a register."""
+def test_counts_around_every_threshold_are_sparks(
+    spark: SparkSession, rsd: float | None, seed: int
+) -> None:
+    """From linear counting through the bias tables to beyond them: half a value to eight values a
+    register."""
     registers = 1 << precision_of(asked_of(BIGINT, rsd).args)
     steps = 24 if registers <= 4_096 else 8
-    rows = (f"SELECT id % {steps} AS g, xxhash64(id div ({steps} - id % {steps}), id % {steps}, {seed}L) AS v "
-            f"FROM range({8 * registers * steps})")
+    rows = (
+        f"SELECT id % {steps} AS g, xxhash64(id div ({steps} - id % {steps}), id % {steps}, {seed}L) AS v "
+        f"FROM range({8 * registers * steps})"
+    )
     check(spark, "v", BIGINT, rsd, rows)

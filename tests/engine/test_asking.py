@@ -1,4 +1,5 @@
-"""What an engine tells of its queries: pages of answers, descriptions, statistics, and how all of it shows itself."""
+"""What an engine tells of its queries: pages of answers, descriptions, statistics, and how all of
+it shows itself."""
 
 from __future__ import annotations
 
@@ -75,8 +76,12 @@ def test_pages_that_cannot_be(race: Race) -> None:
 def test_everything_about_a_query(race: Race) -> None:
     told = {name: race.eng.describe(name) for name in QUERIES}
     assert {name: own.kind for name, own in told.items()} == {
-        "windowed": "final", "high": "final", "odd": "final", "current": "changing", "near": "changing",
-    }  # fmt: skip
+        "windowed": "final",
+        "high": "final",
+        "odd": "final",
+        "current": "changing",
+        "near": "changing",
+    }
     infos = {info.name: info for info in race.eng.queries()}
     for name, own in told.items():
         assert (own.name, own.sql, own.state) == (name, QUERIES[name], "live")
@@ -87,8 +92,12 @@ def test_everything_about_a_query(race: Race) -> None:
         assert all(word in repr(own) for word in (name, own.family, "columns:"))
     assert told["near"].relations == ("s", "t")
     assert dict(told["windowed"].columns) == {
-        "k": "string", "t": "bigint", "we": "timestamp", "window_start": "timestamp", "window_end": "timestamp",
-    }  # fmt: skip
+        "k": "string",
+        "t": "bigint",
+        "we": "timestamp",
+        "window_start": "timestamp",
+        "window_end": "timestamp",
+    }
 
 
 def test_before_the_first_answer(spark: SparkSession, tmp_path: Path) -> None:
@@ -104,7 +113,9 @@ def test_before_the_first_answer(spark: SparkSession, tmp_path: Path) -> None:
 def test_statistics_are_told_to_other_processes(race: Race) -> None:
     other = headrace.Engine(race.folder / "race")
     ours, theirs = race.eng.statistics("s"), other.statistics("s")
-    assert [(s.round_id, s.rows, s.answers) for s in theirs] == [(s.round_id, s.rows, s.answers) for s in ours]
+    assert [(s.round_id, s.rows, s.answers) for s in theirs] == [
+        (s.round_id, s.rows, s.answers) for s in ours
+    ]
     assert all(s.cycle_s > 0 for s in theirs)
 
 
@@ -113,9 +124,18 @@ def test_lists_and_answers_show_themselves(race: Race) -> None:
     assert text.splitlines()[0].split()[:3] == ["name", "stream", "family"] and "windowed" in text
     answer = next(iter(race.eng.watch("odd")))
     assert repr(answer).startswith(f"Answer(seq={answer.seq}, {{'k':")
-    for shown in (race.eng.queries(), race.eng.statistics(), race.eng.costs(), answer, race.eng.describe("odd")):
+    for shown in (
+        race.eng.queries(),
+        race.eng.statistics(),
+        race.eng.costs(),
+        answer,
+        race.eng.describe("odd"),
+    ):
         assert "<table>" in shown._repr_html_()
-    assert "&lt;" not in race.eng.describe("high")._repr_html_() and "&gt; 2" in race.eng.describe("high")._repr_html_()
+    assert (
+        "&lt;" not in race.eng.describe("high")._repr_html_()
+        and "&gt; 2" in race.eng.describe("high")._repr_html_()
+    )
 
 
 def test_all_types_of_results_are_exported() -> None:
@@ -136,7 +156,8 @@ def test_the_same_query_again(race: Race) -> None:
 
 
 def test_a_watcher_is_woken_by_the_commit(spark: SparkSession, tmp_path: Path) -> None:
-    """Much sooner than anybody would look again: commits are signalled, and manifests are seen by another engine."""
+    """Much sooner than anybody would look again: commits are signalled, and manifests are seen by
+    another engine."""
     race = Race(spark, tmp_path)
     race.eng.add("SELECT n FROM s WHERE n > 0", name="q")
     race.eng.start()
@@ -159,5 +180,7 @@ def test_a_watcher_is_woken_by_the_commit(spark: SparkSession, tmp_path: Path) -
         watcher.join(60)
     race.eng.stop()
     for number in range(2):
-        late_s = sorted(at - done for at, done in zip(seen[number].values(), committed.values(), strict=True))
+        late_s = sorted(
+            at - done for at, done in zip(seen[number].values(), committed.values(), strict=True)
+        )
         assert late_s[len(late_s) // 2] < 0.15, late_s

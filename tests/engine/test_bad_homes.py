@@ -118,7 +118,9 @@ def somebody() -> Iterator[None]:
 
 
 def test_a_read_only_folder() -> None:
-    with tempfile.TemporaryDirectory() as folder:  # not below pytest's own, which only its owner may look into
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # not below pytest's own, which only its owner may look into
         Path(folder).chmod(0o555)
         with somebody(), pytest.raises(HomeError) as found:
             headrace.Engine(Path(folder) / "race")

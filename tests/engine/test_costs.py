@@ -1,4 +1,5 @@
-"""What rounds cost: forecasts beside measurements, and the split among queries, from committed rounds alone."""
+"""What rounds cost: forecasts beside measurements, and the split among queries, from committed
+rounds alone."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ def test_the_split_adds_up_to_what_was_measured(spark: SparkSession, tmp_path: P
     assert {q.family for q in cost.queries} == {"windows", "joins", "plain"}
 
 
-def test_a_query_that_has_gone_is_billed_and_one_that_came_is_not_yet(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_that_has_gone_is_billed_and_one_that_came_is_not_yet(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     race = Race(spark, tmp_path)
     race.eng.add_many(QUERIES)
     race.feed(rows_of(0, 20), rows_of(20, 20))
@@ -86,7 +89,9 @@ def test_without_shared_queries_all_is_plain(spark: SparkSession, tmp_path: Path
     assert abs(sum(q.seconds for q in cost.queries) - cost.measured_s) < 1e-6 * cost.measured_s
 
 
-def test_the_estimate_is_near_what_the_next_rounds_take(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_estimate_is_near_what_the_next_rounds_take(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     race = Race(spark, tmp_path)
     race.eng.add_many({n: sql for n, sql in QUERIES.items() if n not in ("each", "kept")})
     race.feed(*(rows_of(20 * i, 20) for i in range(8)))
@@ -99,16 +104,20 @@ def test_the_estimate_is_near_what_the_next_rounds_take(spark: SparkSession, tmp
     assert "as learnt from 8 rounds before the newest" in race.eng.explain()
 
 
-def test_the_estimate_moves_with_the_plan_before_any_round_does(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_estimate_moves_with_the_plan_before_any_round_does(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     race = Race(spark, tmp_path)
     race.eng.add("SELECT k, sum(n) AS t FROM s GROUP BY k, window(ts, '10 seconds')", name="first")
     race.feed(*(rows_of(20 * i, 20) for i in range(6)))
     race.eng.run()
     alone_s = estimated_s(race.eng.explain())
-    race.eng.add_many({
-        f"more{i}": f"SELECT k, avg(x) AS a{i} FROM s WHERE n > {i} GROUP BY k, window(ts, '{i + 2} seconds')"
-        for i in range(60)
-    })
+    race.eng.add_many(
+        {
+            f"more{i}": f"SELECT k, avg(x) AS a{i} FROM s WHERE n > {i} GROUP BY k, window(ts, '{i + 2} seconds')"
+            for i in range(60)
+        }
+    )
     together_s = estimated_s(race.eng.explain())
     assert together_s > alone_s
     race.feed(*(rows_of(20 * i, 20) for i in range(6, 11)))
@@ -142,7 +151,16 @@ def test_rounds_tell_what_a_forecast_needs(spark: SparkSession, tmp_path: Path) 
     load = load_of(history[-1])
     assert load.groups == {"`k`": 3} and load.keys == ("`k`",) and load.predicates == 1
     assert 0 < load.cells <= 20
-    assert set(load.priced) == {"plan", "spark", "joins", "plain", "roll", "answer", "write", "commit"}
+    assert set(load.priced) == {
+        "plan",
+        "spark",
+        "joins",
+        "plain",
+        "roll",
+        "answer",
+        "write",
+        "commit",
+    }
     assert set(load.plain_s) == {str(race.eng.catalog.query("each").id)}
     flow = flow_of(history)
     assert flow is not None
@@ -157,7 +175,9 @@ def test_rounds_of_an_earlier_version_are_read(spark: SparkSession, tmp_path: Pa
     ledger = ledger_of(race)
     for round_id in (0, 1):
         manifest = ledger.read(round_id)
-        ledger.commit(replace(manifest, stats={k: v for k, v in manifest.stats.items() if k != "load"}))
+        ledger.commit(
+            replace(manifest, stats={k: v for k, v in manifest.stats.items() if k != "load"})
+        )
     again = headrace.Engine(race.folder / "race")
     assert "estimated: " in again.explain() and "by default rates" in again.explain()
     (cost,) = again.costs()

@@ -1,7 +1,8 @@
-"""Damage any file of the home or of Spark's checkpoint: right answers or a clear stop, never a silent difference.
+"""Damage any file of the home or of Spark's checkpoint: right answers or a clear stop, never a
+silent difference.
 
-A home with five answered rounds is damaged, then opened and run again with more rows.  In the interrupted form its
-newest round was cut off before the commit, and Spark is to repeat it.
+A home with five answered rounds is damaged, then opened and run again with more rows.  In the
+interrupted form its newest round was cut off before the commit, and Spark is to repeat it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ ROUNDS, CHECKPOINT = "streams/s/rounds", "streams/s/checkpoint"
 NEWEST = FIRST - 1
 Answers = dict[str, list[dict[str, Any]]]
 
-# -- ways to do damage --------------------------------------------------------------------------------------
+# -- ways to do damage
+# --------------------------------------------------------------------------------------
 
 
 def flip(path: Path) -> None:
@@ -63,10 +65,13 @@ def remove(path: Path) -> None:
 
 
 Damage = Callable[[Path], None]
-DAMAGES: dict[str, Damage] = {f.__name__: f for f in (flip, flip_somewhere, cut, empty, zero, remove)}
+DAMAGES: dict[str, Damage] = {
+    f.__name__: f for f in (flip, flip_somewhere, cut, empty, zero, remove)
+}
 
 
-# -- a home to damage ---------------------------------------------------------------------------------------
+# -- a home to damage
+# ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -85,7 +90,9 @@ class Patient:
         for name in ("race", "src"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
         shutil.copytree(self.folder / "good" / "src", self.folder / "src")
-        shutil.copytree(self.folder / ("interrupted" if interrupted else "good") / "race", self.race)
+        shutil.copytree(
+            self.folder / ("interrupted" if interrupted else "good") / "race", self.race
+        )
 
     def outcome(self) -> str:
         """`same`, or the code of the clear stop."""
@@ -118,8 +125,13 @@ def patient(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
     for index in range(NEWEST):
         write_file(folder / "src", index, rows_of(index))
     eng = headrace.Engine(folder / "race", spark=spark)
-    eng.create_stream("s", f"parquet:{folder / 'src'}?maxFilesPerTrigger=1", schema=DDL, time="ts",
-                      late=f"{LATE_US} microseconds")
+    eng.create_stream(
+        "s",
+        f"parquet:{folder / 'src'}?maxFilesPerTrigger=1",
+        schema=DDL,
+        time="ts",
+        late=f"{LATE_US} microseconds",
+    )
     eng.add_many(QUERIES)
     answer(folder, spark)
     shutil.copytree(folder / "race", folder / "interrupted" / "race")
@@ -136,8 +148,8 @@ def patient(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def _interrupt(before: Path, after: Path) -> None:
-    """Give the home before a round all that the round wrote but its manifest: as a kill just before that leaves it,
-    when Spark has noted the round as done already."""
+    """Give the home before a round all that the round wrote but its manifest: as a kill just before
+    that leaves it, when Spark has noted the round as done already."""
     for path in files_below(after):
         inside = path.relative_to(after)
         if not (before / inside).exists() and inside.parent.name != "rounds":
@@ -149,7 +161,8 @@ def files_below(place: Path) -> Iterator[Path]:
     return (p for p in sorted(place.rglob("*")) if p.is_file())
 
 
-# -- the cases ----------------------------------------------------------------------------------------------
+# -- the cases
+# ----------------------------------------------------------------------------------------------
 
 MANIFEST = f"{ROUNDS}/{{:012d}}.json"
 CASES = [
@@ -171,8 +184,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("file", "damage", "interrupted", "outcome"), CASES,
-                         ids=[f"{d.__name__}-{Path(f).parent.name}-{Path(f).name}" for f, d, _, _ in CASES])
+@pytest.mark.parametrize(
+    ("file", "damage", "interrupted", "outcome"),
+    CASES,
+    ids=[f"{d.__name__}-{Path(f).parent.name}-{Path(f).name}" for f, d, _, _ in CASES],
+)
 def test_damage_is_mended_or_said(
     patient: Patient, file: str, damage: Damage, interrupted: bool, outcome: str | None
 ) -> None:
@@ -187,7 +203,11 @@ def worth_damaging(race: Path, interrupted: bool) -> list[Path]:
     files = [p.relative_to(race) for p in files_below(race) if not p.name.startswith((".", "_"))]
     if not interrupted:
         return files
-    return [f for f in files if "checkpoint" in f.parts and f.name in ("metadata", f"{NEWEST}", f"{NEWEST - 1}")]
+    return [
+        f
+        for f in files
+        if "checkpoint" in f.parts and f.name in ("metadata", f"{NEWEST}", f"{NEWEST - 1}")
+    ]
 
 
 @pytest.mark.slow
@@ -208,17 +228,29 @@ def test_any_damage_to_any_file(patient: Patient, damage: str, interrupted: bool
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", [
-    "streams", "streams/s", CHECKPOINT, ROUNDS, "streams/s/answers", "streams/s/panes", "streams/s/rows",
-    f"{CHECKPOINT}/offsets", f"{CHECKPOINT}/commits", f"{CHECKPOINT}/sources",
-])
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "streams",
+        "streams/s",
+        CHECKPOINT,
+        ROUNDS,
+        "streams/s/answers",
+        "streams/s/panes",
+        "streams/s/rows",
+        f"{CHECKPOINT}/offsets",
+        f"{CHECKPOINT}/commits",
+        f"{CHECKPOINT}/sources",
+    ],
+)
 def test_a_folder_that_is_gone(patient: Patient, folder: str) -> None:
     patient.restore(False)
     shutil.rmtree(patient.race / folder)
     patient.outcome()
 
 
-# -- the source ---------------------------------------------------------------------------------------------
+# -- the source
+# ---------------------------------------------------------------------------------------------
 
 
 def test_a_source_file_gone_before_its_round_is_repeated(patient: Patient) -> None:

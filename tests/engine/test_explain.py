@@ -1,4 +1,5 @@
-"""EXPLAIN as a user reads it: golden texts.  HEADRACE_UPDATE_GOLDEN=1 writes them anew; read the difference."""
+"""EXPLAIN as a user reads it: golden texts.  HEADRACE_UPDATE_GOLDEN=1 writes them anew; read the
+difference."""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ TRADES = "symbol STRING, side STRING, price DOUBLE, qty INT, ts TIMESTAMP"
 QUERIES = {
     "hourly": "SELECT symbol, avg(price) AS p FROM trades GROUP BY symbol, window(ts, '1 hour', '10 minutes')",
     "daily": "SELECT symbol, avg(price) AS p, max(price) FROM trades "
-             "GROUP BY symbol, window(ts, '1 day', '10 minutes')",
+    "GROUP BY symbol, window(ts, '1 day', '10 minutes')",
     "big": "SELECT symbol, side, sum(qty) AS q FROM trades WHERE qty > 100 "
-           "GROUP BY symbol, side, window(ts, '90 seconds', '1 minute') HAVING sum(qty) > 1000",
+    "GROUP BY symbol, side, window(ts, '90 seconds', '1 minute') HAVING sum(qty) > 1000",
     "doubled": "SELECT symbol, side, 2 * sum(qty) AS q FROM trades WHERE qty > 100 "
-               "GROUP BY symbol, side, window(ts, '90 seconds', '1 minute')",
+    "GROUP BY symbol, side, window(ts, '90 seconds', '1 minute')",
     "all": "SELECT count(*) FROM trades GROUP BY window(ts, '5 minutes')",
     "by_size": "SELECT qty, stddev(price) AS d FROM trades WHERE side = 'buy' GROUP BY qty, window(ts, '1 minute')",
     "median": "SELECT symbol, median(price) AS m FROM trades GROUP BY symbol, window(ts, '1 hour')",
@@ -43,11 +44,15 @@ QUERIES = {
 @pytest.fixture
 def eng(tmp_path: Path) -> headrace.Engine:
     engine = headrace.Engine(tmp_path / "race")
-    engine.create_stream("trades", "parquet:/data/trades", schema=TRADES, time="ts", late="10 seconds")
+    engine.create_stream(
+        "trades", "parquet:/data/trades", schema=TRADES, time="ts", late="10 seconds"
+    )
     engine.create_table("stock", "json:/data/stock", schema="symbol STRING, qty INT", key="symbol")
     engine.create_stream("idle", "parquet:/data/idle", schema=TRADES, time="ts")
     engine.add_many(QUERIES)
-    engine.catalog.quarantine({engine.catalog.query("broken").id: "DIVIDE_BY_ZERO: Division by zero."})
+    engine.catalog.quarantine(
+        {engine.catalog.query("broken").id: "DIVIDE_BY_ZERO: Division by zero."}
+    )
     return engine
 
 
@@ -55,10 +60,14 @@ def golden(name: str, text: str) -> None:
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("HEADRACE_UPDATE_GOLDEN"):
         path.write_text(text + "\n")
-    assert text + "\n" == path.read_text(), f"{path} differs; HEADRACE_UPDATE_GOLDEN=1 writes it anew"
+    assert text + "\n" == path.read_text(), (
+        f"{path} differs; HEADRACE_UPDATE_GOLDEN=1 writes it anew"
+    )
 
 
-@pytest.mark.parametrize("name", ["hourly", "big", "median", "alert", "loud", "near", "same", "shelf", "broken"])
+@pytest.mark.parametrize(
+    "name", ["hourly", "big", "median", "alert", "loud", "near", "same", "shelf", "broken"]
+)
 def test_one_query(eng: headrace.Engine, name: str) -> None:
     golden(f"explain_{name}", eng.explain(name))
 
@@ -84,14 +93,21 @@ def test_joins_after_a_round(eng: headrace.Engine) -> None:
     alone = {"groups": 4.1e-6, "hotspots": 5e-6, "select_first": 3.2e-6, "join_first": 1.2e-3}
     ways = {"groups": 12_000, "select_first": 7_500, "join_first": 500}
     filtered = JointLoad(1, {"prefixes of groups": 20_000}, {}, 2.1e-7)
-    joints = {select: JointLoad(1, ways, alone, 3.9e-6), "rows of trades by `price` (side 0)": filtered}
+    joints = {
+        select: JointLoad(1, ways, alone, 3.9e-6),
+        "rows of trades by `price` (side 0)": filtered,
+    }
     round_3 = measured(joints, levels=4, groups=9, fewest=3, ranges=10, hot=9)
     catalog, rounds = eng.catalog, {"trades": [round_3], "stock": [round_3]}
-    texts = [explain_one(catalog.query(name), catalog, rounds) for name in ("alert", "near", "same")]
+    texts = [
+        explain_one(catalog.query(name), catalog, rounds) for name in ("alert", "near", "same")
+    ]
     golden("explain_measured", "\n\n".join([*texts, explain_all(catalog, rounds)]))
     more = {**joints, select: JointLoad(7, ways, alone, 3.9e-6)}
     assert "rates fitted here" in texts[2]
-    assert "rates fitted here" not in explain_one(catalog.query("same"), catalog, {"trades": [measured(more)]})
+    assert "rates fitted here" not in explain_one(
+        catalog.query("same"), catalog, {"trades": [measured(more)]}
+    )
 
 
 def test_nothing_yet(tmp_path: Path) -> None:
@@ -99,7 +115,9 @@ def test_nothing_yet(tmp_path: Path) -> None:
 
 
 def test_many_rings_are_cut(eng: headrace.Engine) -> None:
-    text = "SELECT sum(qty) AS q FROM trades WHERE symbol = '{i}' GROUP BY window(ts, '{i} seconds')"
+    text = (
+        "SELECT sum(qty) AS q FROM trades WHERE symbol = '{i}' GROUP BY window(ts, '{i} seconds')"
+    )
     eng.add_many({f"more{i}": text.format(i=i) for i in range(1, 31)})
     lines = eng.explain().splitlines()
     assert len(lines) < 70
@@ -108,11 +126,15 @@ def test_many_rings_are_cut(eng: headrace.Engine) -> None:
 
 def test_the_order_of_adding_does_not_show(eng: headrace.Engine, tmp_path: Path) -> None:
     other = headrace.Engine(tmp_path / "other")
-    other.create_stream("trades", "parquet:/data/trades", schema=TRADES, time="ts", late="10 seconds")
+    other.create_stream(
+        "trades", "parquet:/data/trades", schema=TRADES, time="ts", late="10 seconds"
+    )
     other.create_table("stock", "json:/data/stock", schema="symbol STRING, qty INT", key="symbol")
     for name in reversed(QUERIES):
         other.add(QUERIES[name], name=name)
-    other.catalog.quarantine({other.catalog.query("broken").id: "DIVIDE_BY_ZERO: Division by zero."})
+    other.catalog.quarantine(
+        {other.catalog.query("broken").id: "DIVIDE_BY_ZERO: Division by zero."}
+    )
     for name in QUERIES:
         assert other.explain(name) == eng.explain(name)
 
@@ -125,16 +147,26 @@ def test_what_the_last_round_measured(spark: SparkSession, tmp_path: Path) -> No
     race.eng.run()
     for text in (race.eng.explain(), race.eng.explain("shared"), race.eng.explain("each")):
         measured = next(line for line in text.splitlines() if "measured:" in line)
-        assert re.sub(r"\d+\.\d+", "S", measured).startswith("  measured: round 0: 21 rows, 6 answers in S s (")
+        assert re.sub(r"\d+\.\d+", "S", measured).startswith(
+            "  measured: round 0: 21 rows, 6 answers in S s ("
+        )
         assert "spark " in measured and "plain " in measured and "unshared, at least" in measured
         took = r"this process took [1-9][\d,]*\.\d MB at most"
-        assert re.search(rf"rings of \d+\.\d MB, pane log of \d+\.\d MB in 1 file; {took}$", measured)
+        assert re.search(
+            rf"rings of \d+\.\d MB, pane log of \d+\.\d MB in 1 file; {took}$", measured
+        )
     golden("explain_quarantined", re.sub(r"measured: .*", "measured: …", race.eng.explain("each")))
 
 
 def test_a_table_says_what_deletes(tmp_path: Path) -> None:
     eng = headrace.Engine(tmp_path / "race")
-    eng.create_table("stock", "json:/data/stock", schema="symbol STRING, Gone BOOLEAN", key="symbol", deleted="gone")
+    eng.create_table(
+        "stock",
+        "json:/data/stock",
+        schema="symbol STRING, Gone BOOLEAN",
+        key="symbol",
+        deleted="gone",
+    )
     eng.add("SELECT count(*) AS n FROM stock", name="n")
     assert "over:     table stock (key symbol, deleted by Gone)" in eng.explain("n")
     assert "\ntable stock (key symbol, deleted by Gone)\n" in eng.explain()

@@ -1,4 +1,5 @@
-"""A stream with filters only, whose shared job fails: nobody is blamed for what has passed, or for a Spark gone."""
+"""A stream with filters only, whose shared job fails: nobody is blamed for what has passed, or for
+a Spark gone."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ def asked(spark: SparkSession, tmp_path: Path) -> Race:
 
 def check(race: Race) -> None:
     rows = rows_of(0, 20)
-    for name, passing in (("high", [r for r in rows if r["x"] > 1]), ("some", [r for r in rows if 2 <= r["n"] <= 5])):
+    for name, passing in (
+        ("high", [r for r in rows if r["x"] > 1]),
+        ("some", [r for r in rows if 2 <= r["n"] <= 5]),
+    ):
         assert race.state(name)[0] == "live"
         wanted = [(r["k"], r["n"], r["x"]) for r in passing]
         assert sorted((r["k"], r["n"], r["x"]) for r in race.answers(name)) == sorted(wanted)
@@ -56,7 +60,9 @@ def test_what_has_passed_is_nobodys_fault(
     race = asked(spark, tmp_path)
     tried = fail_as(monkeypatch, lambda task, times: MemoryError("full") if times == 1 else None)
     race.eng.run()
-    assert [len(task.looks) for task in tried[:3]] == [2, 0, 2], "without any query in between, on Spark"
+    assert [len(task.looks) for task in tried[:3]] == [2, 0, 2], (
+        "without any query in between, on Spark"
+    )
     check(race)
 
 
@@ -67,8 +73,14 @@ def test_a_spark_that_dies_quarantines_nobody(
     """Before it is known whose fault an error is, or while it is looked for."""
     race = asked(spark, tmp_path)
     with monkeypatch.context() as patch:
-        fail_as(patch, lambda task, times: Py4JError("An error occurred while calling o1.x") if times >= died
-                else MemoryError("full"))  # fmt: skip
+        fail_as(
+            patch,
+            lambda task, times: (
+                Py4JError("An error occurred while calling o1.x")
+                if times >= died
+                else MemoryError("full")
+            ),
+        )
         with pytest.raises(HeadraceError):
             race.eng.run()
     race.open().run()

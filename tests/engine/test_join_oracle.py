@@ -1,7 +1,8 @@
-"""Random joins and filters over values at the edges of their types: the answers are Spark's to the user's own text.
+"""Random joins and filters over values at the edges of their types: the answers are Spark's to the
+user's own text.
 
-Rows that a join cannot place (NaN, infinities and whole numbers beyond ±2⁶² in what it subtracts or has a range on) are
-dead letters, as docs/joins.md says: Spark is asked without them.
+Rows that a join cannot place (NaN, infinities and whole numbers beyond ±2⁶² in what it subtracts or
+has a range on) are dead letters, as docs/joins.md says: Spark is asked without them.
 """
 
 from __future__ import annotations
@@ -36,21 +37,52 @@ CONSTANTS = {
     "s": ["0", "32767S", "-32768S", "2"],
     "i": ["0", "2147483647", "-2147483648", "-3"],
     "n": ["0", "9223372036854775807", "-9223372036854775808", "4", "-4611686018427387904"],
-    "d": ["0D", "-0D", "1.5D", "CAST('NaN' AS DOUBLE)", "CAST('Infinity' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)",
-          "4.9E-324D", "1.7976931348623157E308D"],
-    "f": ["0F", "-0F", "1.5F", "CAST('NaN' AS FLOAT)", "CAST('-Infinity' AS FLOAT)", "1E38F", "0.1D"],
-    "m": ["0.0", "2.5", "-1.0000000001", "9999999999999999999999999999.9999999999", "-9999999999999999999999999999"],
+    "d": [
+        "0D",
+        "-0D",
+        "1.5D",
+        "CAST('NaN' AS DOUBLE)",
+        "CAST('Infinity' AS DOUBLE)",
+        "CAST('-Infinity' AS DOUBLE)",
+        "4.9E-324D",
+        "1.7976931348623157E308D",
+    ],
+    "f": [
+        "0F",
+        "-0F",
+        "1.5F",
+        "CAST('NaN' AS FLOAT)",
+        "CAST('-Infinity' AS FLOAT)",
+        "1E38F",
+        "0.1D",
+    ],
+    "m": [
+        "0.0",
+        "2.5",
+        "-1.0000000001",
+        "9999999999999999999999999999.9999999999",
+        "-9999999999999999999999999999",
+    ],
     "k": ["''", "'a'", "'😀'", "'ab'", "'\\u00e9'", "'%'"],
     "day": ["DATE '1970-01-01'", "DATE '0001-01-01'", "DATE '9999-12-31'", "DATE '2022-01-10'"],
-    "at": ["TIMESTAMP '1970-01-01 00:00:00'", "TIMESTAMP '0001-01-01 00:00:00'",
-           "TIMESTAMP '9999-12-31 23:59:59.999999'", "TIMESTAMP '2023-11-14 22:13:25'"],
-}  # fmt: skip
+    "at": [
+        "TIMESTAMP '1970-01-01 00:00:00'",
+        "TIMESTAMP '0001-01-01 00:00:00'",
+        "TIMESTAMP '9999-12-31 23:59:59.999999'",
+        "TIMESTAMP '2023-11-14 22:13:25'",
+    ],
+}
 KEY = ("i", "k")
 REFUSED = ("EMPTY_RANGE", "ZEROS_TOLD_APART")
 OPS = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 OUTPUTS = ("{}", "{}", "CAST({} AS STRING)", "{} IS NULL", "coalesce({}, {})")
-DIFFERENCES = ("{1}.n - {0}.n", "{1}.d - {0}.d", "CAST({1}.i AS BIGINT) - CAST({0}.i AS BIGINT)", "abs({1}.d - {0}.d)",
-               "datediff({1}.day, {0}.day)")
+DIFFERENCES = (
+    "{1}.n - {0}.n",
+    "{1}.d - {0}.d",
+    "CAST({1}.i AS BIGINT) - CAST({0}.i AS BIGINT)",
+    "abs({1}.d - {0}.d)",
+    "datediff({1}.day, {0}.day)",
+)
 WHOLE = re.compile(r"\b([rs]\.n) - ([rs]\.n)\b")
 
 
@@ -89,7 +121,9 @@ def draw_filter(r: Random) -> str:
 
 
 def draw_join(r: Random) -> str:
-    parts = [_meeting(r)] + [f"({condition(r, r.choice(('r.', 's.')))})" for _ in range(r.choice([0, 1, 1, 2]))]
+    parts = [_meeting(r)] + [
+        f"({condition(r, r.choice(('r.', 's.')))})" for _ in range(r.choice([0, 1, 1, 2]))
+    ]
     return f"SELECT {outputs(r, ('r.', 's.'))} FROM r JOIN s ON {' AND '.join(parts)}"
 
 
@@ -99,7 +133,10 @@ def _meeting(r: Random) -> str:
             names = r.sample(list(DRAWS), r.choice([1, 1, 2]))
             return " AND ".join(f"r.{name} = s.{name}" for name in names)
         case 1:
-            low, apart = r.randint(-5, 3), r.choice(DIFFERENCES).format(*r.choice([("r", "s"), ("s", "r")]))
+            low, apart = (
+                r.randint(-5, 3),
+                r.choice(DIFFERENCES).format(*r.choice([("r", "s"), ("s", "r")])),
+            )
             return f"{apart} BETWEEN {low} AND {low + r.randint(0, 6)}"
         case _:
             name = r.choice(["d", "n", "t", "day", "at", "f", "m"])
@@ -161,7 +198,8 @@ class Both:
         try:
             return self.spark.sql(own.query.sql).toArrow()
         except ArithmeticException:
-            # its optimizer puts a constant in place of a column, and subtracts what no row holds; ours are exact
+            # its optimizer puts a constant in place of a column, and subtracts what no row holds;
+            # ours are exact
             exact = WHOLE.sub(r"CAST(\1 AS DECIMAL(20)) - CAST(\2 AS DECIMAL(20))", own.query.sql)
             return self.spark.sql(exact).toArrow()
 
@@ -169,8 +207,14 @@ class Both:
         """Without the rows of a side that the join cannot place."""
         if own.query.joined is None:
             return frame
-        joint = share(own.query, self.eng.catalog.relation("r"), self.eng.catalog.relation("s")).joint
-        placed = joint.meets[side] if joint.kind == BAND else tuple(e for e in (joint.ranged[side],) if e is not None)
+        joint = share(
+            own.query, self.eng.catalog.relation("r"), self.eng.catalog.relation("s")
+        ).joint
+        placed = (
+            joint.meets[side]
+            if joint.kind == BAND
+            else tuple(e for e in (joint.ranged[side],) if e is not None)
+        )
         for expr in placed:
             frame = frame.where(f"({_is_placed(expr, joint.kind == BAND)}) IS NOT FALSE")
         return frame
@@ -198,7 +242,9 @@ def _is_placed(expr: Expr, is_subtracted: bool) -> str:
 
 
 def check_seed(
-    spark: SparkSession, seed: int, queries: int,
+    spark: SparkSession,
+    seed: int,
+    queries: int,
     draws: Sequence[Callable[[Random], str]] = (draw_filter, draw_join),
 ) -> int:
     """How many queries were right."""
@@ -242,7 +288,8 @@ def test_joins_and_filters_of_odd_values_are_sparks_long(spark: SparkSession, se
 
 
 def test_no_row_is_skipped_by_statistics(spark: SparkSession, tmp_path: Path) -> None:
-    """Statistics of Parquet, and of rows Spark keeps in memory for several readers, leave NaN out."""
+    """Statistics of Parquet, and of rows Spark keeps in memory for several readers, leave NaN
+    out."""
     filters = {
         "above": "SELECT i FROM r WHERE NOT (f <= 1E38F)",
         "nan": "SELECT i FROM r WHERE d = CAST('NaN' AS DOUBLE) AND CAST(d AS STRING) = 'NaN'",

@@ -1,4 +1,5 @@
-"""Joins of an engine that is stopped and started while both relations run, and of one that meets damage: on Spark."""
+"""Joins of an engine that is stopped and started while both relations run, and of one that meets
+damage: on Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def feed(joined: Joined, chance: random.Random, at_s: int) -> None:
         side.write(drawn(chance, 15, at_s))
 
 
-def test_stopped_and_started_while_both_relations_run(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_stopped_and_started_while_both_relations_run(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
     """A query comes and goes meanwhile; the others notice nothing."""
     chance = random.Random(seed)
     joined = Joined(spark, tmp_path, {"r": False, "s": True})
@@ -42,14 +45,19 @@ def test_stopped_and_started_while_both_relations_run(spark: SparkSession, tmp_p
 
 
 @pytest.mark.parametrize("name", ["r", "s"])
-def test_workers_do_not_go_on_from_a_damaged_file(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Rows of a table that a new one replaces are looked for in its files: what a damaged one hides would stay."""
+def test_workers_do_not_go_on_from_a_damaged_file(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
+    """Rows of a table that a new one replaces are looked for in its files: what a damaged one hides
+    would stay."""
     chance = random.Random(6)
     joined = Joined(spark, tmp_path, {"r": False, "s": True})
     joined.eng.add_many(BOTH)
     feed(joined, chance, 0)
     joined.eng.run()
-    joined.home = joined.home.rename(tmp_path / "again")  # where workers have nothing of it in memory
+    joined.home = joined.home.rename(
+        tmp_path / "again"
+    )  # where workers have nothing of it in memory
     path = next((joined.home / "streams" / name / "joins").glob("*/*.rows.arrow"))
     data = path.read_bytes()
     path.write_bytes(bytes([*data[:-400], data[-400] ^ 1, *data[-399:]]))

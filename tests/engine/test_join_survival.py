@@ -1,7 +1,9 @@
-"""Kill the process anywhere while it joins: the answers are Spark's own, each exactly once, each in its place.
+"""Kill the process anywhere while it joins: the answers are Spark's own, each exactly once, each in
+its place.
 
-The child (`join_survivor.py`) has two streams and a table.  SIGKILL hits it, Spark and Spark's workers within
-milliseconds of a file appearing in the home.  Meanwhile and after each kill somebody reads: what has been seen stays.
+The child (`join_survivor.py`) has two streams and a table.  SIGKILL hits it, Spark and Spark's
+workers within milliseconds of a file appearing in the home.  Meanwhile and after each kill somebody
+reads: what has been seen stays.
 """
 
 from __future__ import annotations
@@ -29,8 +31,12 @@ Pairs = Counter[tuple[Any, ...]]
 
 # what a round of a relation leaves, in the order it does: each is a moment to be killed at
 MOMENTS = (
-    "{0}/checkpoint/offsets/{1}", "{0}/joins/{1:012d}", "{0}/joins/{1:012d}/round.json",
-    "{0}/rounds/{1:012d}.json.part", "{0}/rounds/{1:012d}.json", "{0}/checkpoint/commits/{1}",
+    "{0}/checkpoint/offsets/{1}",
+    "{0}/joins/{1:012d}",
+    "{0}/joins/{1:012d}/round.json",
+    "{0}/rounds/{1:012d}.json.part",
+    "{0}/rounds/{1:012d}.json",
+    "{0}/checkpoint/commits/{1}",
 )
 
 
@@ -46,7 +52,9 @@ def test_two_kills_leave_sparks_answers(spark: SparkSession, tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("run", [1, 2])
-def test_many_kills_leave_sparks_answers(spark: SparkSession, tmp_path: Path, run: int, seed: int) -> None:
+def test_many_kills_leave_sparks_answers(
+    spark: SparkSession, tmp_path: Path, run: int, seed: int
+) -> None:
     check(spark, tmp_path, "long", draw_kills(Random(seed), FILES["long"]), hits=10)
 
 
@@ -56,7 +64,11 @@ def draw_kills(r: Random, rounds: int) -> list[Kill]:
     for round_id in range(rounds):
         for _ in range(1 + round_id % 2):
             moment = r.choice(MOMENTS).format(r.choice(list(RELATIONS)), round_id)
-            kills.append(Kill(moment, r.choice([0.0, r.uniform(0, 0.02), r.uniform(0, 0.5)]), r.random() < 0.7))
+            kills.append(
+                Kill(
+                    moment, r.choice([0.0, r.uniform(0, 0.02), r.uniform(0, 0.5)]), r.random() < 0.7
+                )
+            )
         if round_id % 5 == 2:
             kills.append(Kill(None, r.uniform(0.5, 9.0)))
     return kills
@@ -77,7 +89,8 @@ def _ids(eng: headrace.Engine) -> dict[str, int]:
     return {name: registered.id for name, registered in eng.catalog.queries.items()}
 
 
-# -- what must be true all the time --------------------------------------------------------------------------
+# -- what must be true all the time
+# --------------------------------------------------------------------------
 
 
 class Witness:
@@ -106,7 +119,9 @@ class Witness:
                 if self._ids.setdefault(name, query_id) != query_id:  # dropped, and added again
                     self._ids[name], self.seen[name] = query_id, []
                 before = self.seen.get(name, [])
-                assert found[: len(before)] == before, f"{name}: what was seen is not there any more"
+                assert found[: len(before)] == before, (
+                    f"{name}: what was seen is not there any more"
+                )
                 self.seen[name] = found
 
     @contextmanager
@@ -146,7 +161,8 @@ class Witness:
         return +net
 
 
-# -- what must be true at the end ------------------------------------------------------------------------------
+# -- what must be true at the end
+# ------------------------------------------------------------------------------
 
 
 class Oracle:

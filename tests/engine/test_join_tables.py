@@ -1,4 +1,5 @@
-"""Tables that are joined late, not any more, or again: whoever joins a table finds all rows it has."""
+"""Tables that are joined late, not any more, or again: whoever joins a table finds all rows it
+has."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def pairs(joined: Joined, name: str) -> list[tuple[int, ...]]:
 def test_a_table_has_its_rows_whenever_it_is_joined(
     spark: SparkSession, tmp_path: Path, spare: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also after rounds in which nobody joined it; rows that went meanwhile are left out of its files."""
+    """Also after rounds in which nobody joined it; rows that went meanwhile are left out of its
+    files."""
     monkeypatch.setattr(turns, "SPARE_ROWS", spare)
     joined = tables(spark, tmp_path)
     for n in range(4):
@@ -81,10 +83,14 @@ def test_a_table_too_large_to_be_joined_is_said_to_be(spark: SparkSession, tmp_p
     assert sorted(pairs(joined, "join")) == [(2, 2, 1), (2, 3, 1), (2, 5, 1)]
 
 
-def test_answers_of_the_last_join_stay_when_it_is_quarantined(spark: SparkSession, tmp_path: Path) -> None:
+def test_answers_of_the_last_join_stay_when_it_is_quarantined(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """And rows that came without it are not joined in part."""
     joined = Joined(spark, tmp_path, {"r": False, "s": False}, Config.of(join_rows_max=3))
-    counts = {name: f"SELECT count(*) AS n FROM {name} GROUP BY window(ts, '10 seconds')" for name in "rs"}
+    counts = {
+        name: f"SELECT count(*) AS n FROM {name} GROUP BY window(ts, '10 seconds')" for name in "rs"
+    }
     joined.eng.add_many({"join": JOIN, **counts})
     feed(joined, 0, (1, "r"))
     feed(joined, 1, (1, "x"), (2, "y"))

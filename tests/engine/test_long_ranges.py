@@ -1,4 +1,5 @@
-"""Long ranges beside short ones, and answers in pieces, end to end: Spark's own answers, through folds and restarts."""
+"""Long ranges beside short ones, and answers in pieces, end to end: Spark's own answers, through
+folds and restarts."""
 
 from __future__ import annotations
 
@@ -18,18 +19,18 @@ from tests.engine.race import Race, Row, row, rows_of
 QUERIES = {
     "fine": "SELECT k, count(*) AS c, sum(x) AS t, window.end AS we FROM s GROUP BY k, window(ts, '10 seconds')",
     "hour": "SELECT k, max(x) AS hi, min(n) AS lo, window.end AS we FROM s "
-            "GROUP BY k, window(ts, '1 hour', '1 minute')",
+    "GROUP BY k, window(ts, '1 hour', '1 minute')",
     "days": "SELECT k, count(*) AS c, sum(big) AS b, avg(x) AS a, stddev(x) AS d, window.end AS we FROM s "
-            "GROUP BY k, window(ts, '2 days', '1 day')",
+    "GROUP BY k, window(ts, '2 days', '1 day')",
     "where": "SELECT count(x) AS c, sum(n) AS n, window.end AS we FROM s WHERE n > 2 "
-             "GROUP BY window(ts, '1 day', '6 hours')",
+    "GROUP BY window(ts, '1 day', '6 hours')",
 }
 SKETCHED = "SELECT k, median(x) AS m, count(DISTINCT n) AS u, window.end AS we FROM s GROUP BY k, window(ts, '1 hour')"
 BANDS = {
     f"band{i}": f"SELECT count(*) AS c, sum(big) AS b, window.end AS we FROM s WHERE x > {i} AND x < {i + 3.5} "
-                "GROUP BY window(ts, '1 day', '12 hours')"
+    "GROUP BY window(ts, '1 day', '12 hours')"
     for i in range(6)
-}  # fmt: skip
+}
 LATER = {
     "late_fine": "SELECT k, count(*) AS c, window.end AS we FROM s GROUP BY k, window(ts, '3 hours', '10 minutes')",
     "late_days": "SELECT k, sum(big) AS b, window.end AS we FROM s GROUP BY k, window(ts, '1 day')",
@@ -41,8 +42,16 @@ def file_of(index: int, r: Random) -> list[Row]:
     """Four hours of rows."""
     start = index * HOURS * 3600
     times = sorted(r.uniform(start, start + HOURS * 3600 - 1) for _ in range(40))
-    return [row(t, r.choice(["a", "b", None]), r.randint(1, 7), r.choice([None, r.uniform(0, 9)]), r.getrandbits(50))
-            for t in times]
+    return [
+        row(
+            t,
+            r.choice(["a", "b", None]),
+            r.randint(1, 7),
+            r.choice([None, r.uniform(0, 9)]),
+            r.getrandbits(50),
+        )
+        for t in times
+    ]
 
 
 def reopen_folded(race: Race) -> None:
@@ -54,7 +63,9 @@ def reopen_folded(race: Race) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_days_beside_seconds(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
     monkeypatch.setattr(rings, "ANSWERS_MAX", 7)
     monkeypatch.setattr(answering, "ROWS_MAX", 5)
@@ -69,7 +80,9 @@ def test_days_beside_seconds(spark: SparkSession, tmp_path: Path, monkeypatch: p
             race.eng.add_many(LATER)
     race.check(*QUERIES)
     race.check(*LATER, whole=False)
-    assert len(race.answers("late_days")) >= 3, "folded panes are history for who needs no finer ones"
+    assert len(race.answers("late_days")) >= 3, (
+        "folded panes are history for who needs no finer ones"
+    )
     pieces = list((tmp_path / "race" / "streams" / "s" / "answers").glob("*.00*.arrow"))
     assert pieces, "answers come in pieces"
     seqs = [a.seq for a in race.eng.watch("fine", follow=False)]
@@ -85,7 +98,9 @@ def test_sketches_and_cells_do_not_keep_the_log_fine(
     monkeypatch.setattr(plan, "CROWD_MIN", 4)
     r = Random(seed)
     race = Race(spark, tmp_path)
-    race.eng.add_many({"days": QUERIES["days"], "sketched": SKETCHED, **dict(list(BANDS.items())[:5])})
+    race.eng.add_many(
+        {"days": QUERIES["days"], "sketched": SKETCHED, **dict(list(BANDS.items())[:5])}
+    )
     for stretch in range(2):
         race.feed(*(file_of(6 * stretch + i, r) for i in range(6)))
         race.eng.run()
@@ -104,12 +119,16 @@ def test_folded_rounds_are_folded_again_with_new_ones(
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
     folds = count_folds(monkeypatch)
     race = Race(spark, tmp_path)
-    long = "SELECT k, count(x) AS c, stddev(x) AS d, window.end AS we FROM s " \
-           "GROUP BY k, window(ts, '1000 seconds', '100 seconds')"
+    long = (
+        "SELECT k, count(x) AS c, stddev(x) AS d, window.end AS we FROM s "
+        "GROUP BY k, window(ts, '1000 seconds', '100 seconds')"
+    )
     race.eng.add_many({"fine": QUERIES["fine"], "long": long})
     race.feed(*(rows_of(20 * i, 20) for i in range(14)))
     race.eng.run()
-    assert any(any(was) and not all(was) for was in folds), "folded files and rounds that were not, in one fold"
+    assert any(any(was) and not all(was) for was in folds), (
+        "folded files and rounds that were not, in one fold"
+    )
     race.check("fine", "long")
 
 

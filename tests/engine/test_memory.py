@@ -1,4 +1,5 @@
-"""Memory stays flat: 500 rounds, queries with long and short windows, new groups coming and old ones leaving."""
+"""Memory stays flat: 500 rounds, queries with long and short windows, new groups coming and old
+ones leaving."""
 
 from __future__ import annotations
 
@@ -23,12 +24,14 @@ DDL = "k STRING, user BIGINT, x DOUBLE, ts TIMESTAMP"
 def rows_of(index: int, rng: np.random.Generator) -> pa.Table:
     """Two seconds of rows; users come and go."""
     times = EPOCH_US + index * 2_000_000 + np.sort(rng.integers(0, 2_000_000, ROWS))
-    return pa.table({
-        "k": np.array(["a", "b", "c", "d"])[rng.integers(0, 4, ROWS)],
-        "user": index * 20 + rng.integers(0, 60, ROWS),
-        "x": rng.normal(0, 1, ROWS),
-        "ts": pa.array(times, pa.timestamp("us", "UTC")),
-    })
+    return pa.table(
+        {
+            "k": np.array(["a", "b", "c", "d"])[rng.integers(0, 4, ROWS)],
+            "user": index * 20 + rng.integers(0, 60, ROWS),
+            "x": rng.normal(0, 1, ROWS),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
 
 
 def used_mb(spark: SparkSession) -> tuple[float, float]:
@@ -38,7 +41,9 @@ def used_mb(spark: SparkSession) -> tuple[float, float]:
     assert jvm is not None
     jvm.System.gc()
     runtime = jvm.java.lang.Runtime.getRuntime()
-    return psutil.Process().memory_info().rss / 1e6, (runtime.totalMemory() - runtime.freeMemory()) / 1e6
+    return psutil.Process().memory_info().rss / 1e6, (
+        runtime.totalMemory() - runtime.freeMemory()
+    ) / 1e6
 
 
 @pytest.mark.slow
@@ -48,13 +53,23 @@ def test_memory_is_flat_over_500_rounds(spark: SparkSession, tmp_path: Path) -> 
     for index in range(ROUNDS):
         write_file(tmp_path / "src", index, rows_of(index, rng))
     eng = headrace.Engine(tmp_path / "race", spark=spark)
-    eng.create_stream("s", f"parquet:{tmp_path / 'src'}?maxFilesPerTrigger=1", schema=DDL, time="ts", late="2 seconds")
-    eng.add_many({
-        f"q{size}_{slide}_{i}": f"SELECT {key}, {what} AS v FROM s WHERE x > {limit} "
-        f"GROUP BY {key}, window(ts, '{size} seconds', '{slide} seconds')"
-        for i, (key, what, limit) in enumerate([("k", "avg(x)", -9), ("k", "max(x)", 0), ("user", "sum(x)", -9)])
-        for size, slide in ((10, 2), (60, 10), (200, 20))
-    })
+    eng.create_stream(
+        "s",
+        f"parquet:{tmp_path / 'src'}?maxFilesPerTrigger=1",
+        schema=DDL,
+        time="ts",
+        late="2 seconds",
+    )
+    eng.add_many(
+        {
+            f"q{size}_{slide}_{i}": f"SELECT {key}, {what} AS v FROM s WHERE x > {limit} "
+            f"GROUP BY {key}, window(ts, '{size} seconds', '{slide} seconds')"
+            for i, (key, what, limit) in enumerate(
+                [("k", "avg(x)", -9), ("k", "max(x)", 0), ("user", "sum(x)", -9)]
+            )
+            for size, slide in ((10, 2), (60, 10), (200, 20))
+        }
+    )
     eng.start()
     seen: dict[int, tuple[float, float]] = {}
     for goal in (SETTLED, ROUNDS):

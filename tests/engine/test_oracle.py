@@ -1,7 +1,7 @@
 """The promise: every closed window has the answer Spark's own batch SQL gives over the same rows.
 
-Rows and sets of window queries are drawn (`random_windows.py`), rows cut into files, one a round; every query of a set
-runs in one engine, which may be closed and opened again between two rounds.
+Rows and sets of window queries are drawn (`random_windows.py`), rows cut into files, one a round;
+every query of a set runs in one engine, which may be closed and opened again between two rounds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,27 @@ from tests.engine.random_windows import DDL, draw_set, draw_stream
 from tests.streams import Stream, as_oracle, canonical, same_rows, write_file
 
 
-def check_set(spark: SparkSession, stream: Stream, sqls: list[str], restart_after: int | None = None) -> None:
-    """One engine answers all; Spark answers each.  The engine is opened again after so many files."""
+def check_set(
+    spark: SparkSession, stream: Stream, sqls: list[str], restart_after: int | None = None
+) -> None:
+    """One engine answers all; Spark answers each.  The engine is opened again after so many
+    files."""
     with tempfile.TemporaryDirectory() as folder:
         eng, names = _run(spark, Path(folder), stream, sqls, restart_after)
         closed = stream.closed_us()
         pq.write_table(stream.counted(), Path(folder) / "rows.parquet")
-        spark.read.schema(DDL).parquet(str(Path(folder) / "rows.parquet")).createOrReplaceTempView("s")
+        spark.read.schema(DDL).parquet(str(Path(folder) / "rows.parquet")).createOrReplaceTempView(
+            "s"
+        )
         for name, sql in zip(names, sqls, strict=True):
             with as_oracle(spark, is_compiled=False):
                 theirs = spark.sql(spark_sql(eng, name, sql)).toArrow()
             columns = [c for c in theirs.column_names if not c.startswith("window_")]
-            done = [r for r in canonical(theirs, columns) if closed is not None and micros(r[-1]) <= closed]
+            done = [
+                r
+                for r in canonical(theirs, columns)
+                if closed is not None and micros(r[-1]) <= closed
+            ]
             ours = canonical(eng.results(name), columns)
             keys = [i for i, c in enumerate(columns) if c.startswith("k")]
             is_same = same_rows(ours, done) and _zeros(ours, keys) == _zeros(done, keys)
@@ -53,12 +62,19 @@ def _run(
     eng: headrace.Engine | None = None
     names: list[str] = []
     done = 0
-    for until in (len(stream.files),) if restart_after is None else (restart_after, len(stream.files)):
+    for until in (
+        (len(stream.files),) if restart_after is None else (restart_after, len(stream.files))
+    ):
         if eng is not None:
             eng.close()
         eng = headrace.Engine(folder / "race", spark=spark)
-        eng.create_stream("s", f"parquet:{folder / 'src'}?maxFilesPerTrigger=1", schema=DDL, time="ts",
-                          late=f"{stream.late_us} microseconds")  # fmt: skip
+        eng.create_stream(
+            "s",
+            f"parquet:{folder / 'src'}?maxFilesPerTrigger=1",
+            schema=DDL,
+            time="ts",
+            late=f"{stream.late_us} microseconds",
+        )
         names = names or [eng.add(sql) for sql in sqls]
         for index in range(done, until):
             write_file(folder / "src", index, stream.files[index])
@@ -78,7 +94,8 @@ def _zeros(answers: list[tuple[Any, ...]], places: list[int]) -> list[str]:
 
 
 def spark_sql(eng: headrace.Engine, name: str, sql: str) -> str:
-    """The user's own text; Spark itself refuses windows with gaps, there we ask it with a filter instead."""
+    """The user's own text; Spark itself refuses windows with gaps, there we ask it with a filter
+    instead."""
     query = eng.catalog.query(name).query
     assert query.window is not None
     if query.window.slide_us <= query.window.range_us:
@@ -92,7 +109,9 @@ def check_seed(spark: SparkSession, seed: int, count: int | None = None) -> int:
     stream = draw_stream(r)
     sqls = draw_set(r, count)
     restart_after = r.randint(0, len(stream.files) - 1) if r.random() < 0.3 else None
-    with patch.object(sending, "SHARE_MIN", r.choice([0.0, 0.6, 2.0])):  # rows sent as they are, sometimes, never
+    with patch.object(
+        sending, "SHARE_MIN", r.choice([0.0, 0.6, 2.0])
+    ):  # rows sent as they are, sometimes, never
         check_set(spark, stream, sqls, restart_after)
     return len(sqls)
 

@@ -1,4 +1,5 @@
-"""A round is answered while Spark reads the next: what goes wrong there stays with the round it belongs to."""
+"""A round is answered while Spark reads the next: what goes wrong there stays with the round it
+belongs to."""
 
 from __future__ import annotations
 
@@ -89,10 +90,14 @@ def test_a_failure_after_the_last_round_is_said(
     race.check(*QUERIES)
 
 
-def test_who_fails_in_its_answer_is_not_in_the_next_round(spark: SparkSession, tmp_path: Path) -> None:
+def test_who_fails_in_its_answer_is_not_in_the_next_round(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """The next round has been read with it already."""
     race = Race(spark, tmp_path)
-    race.eng.add_many({**QUERIES, "bad": f"SELECT sum(x) / min(n) AS r, window.end AS we FROM s GROUP BY {W}"})
+    race.eng.add_many(
+        {**QUERIES, "bad": f"SELECT sum(x) / min(n) AS r, window.end AS we FROM s GROUP BY {W}"}
+    )
     race.feed(rows_of(0, 11), [row(11, n=0), *rows_of(12, 18)], rows_of(30, 20), rows_of(50, 20))
     race.eng.run()
     assert race.state("bad")[0] == "quarantined"

@@ -23,7 +23,9 @@ from headrace.values import Relation
 
 CONFIG = Config()
 FIELDS = parse_schema(market.SCHEMA)
-RELATIONS = {name: Relation(name, f"parquet:{name}", FIELDS, "ts", 2_000_000) for name in ("trades", "other")}
+RELATIONS = {
+    name: Relation(name, f"parquet:{name}", FIELDS, "ts", 2_000_000) for name in ("trades", "other")
+}
 
 
 @pytest.fixture
@@ -62,7 +64,11 @@ def test_a_plan_that_follows_changes_is_one_made_anew(catalog: Catalog, seed: in
             case 0 | 1:
                 catalog.add([draw(r, f"q{step}_{i}") for i in range(r.randrange(1, 12))])
             case 2:
-                catalog.drop(r.sample(names, r.randrange(1, len(names))) if r.random() < 0.3 else [r.choice(names)])
+                catalog.drop(
+                    r.sample(names, r.randrange(1, len(names)))
+                    if r.random() < 0.3
+                    else [r.choice(names)]
+                )
             case _:
                 catalog.quarantine({catalog.query(r.choice(names)).id: "why"})
         for name in r.sample(list(catalog.queries), min(3, len(catalog.queries))):
@@ -76,11 +82,15 @@ def test_a_plan_that_follows_changes_is_one_made_anew(catalog: Catalog, seed: in
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_one_of_100_000_is_explained_within_a_second(tmp_path: Path) -> None:
-    """Of windows, a crowd of constants, filters and joins: at once after they came, and after one more came."""
+    """Of windows, a crowd of constants, filters and joins: at once after they came, and after one
+    more came."""
     eng = headrace.Engine(tmp_path / "race", config=Config.of(queries_max=200_000))
     for name in RELATIONS:
         eng.create_stream(name, f"parquet:{tmp_path}", schema=market.SCHEMA, time="ts")
-    texts = {f"w{i}": sql for i, sql in enumerate(market.queries(np.random.default_rng(1), 25_000).values())}
+    texts = {
+        f"w{i}": sql
+        for i, sql in enumerate(market.queries(np.random.default_rng(1), 25_000).values())
+    }
     for i in range(25_000):
         c = f"{i / 7:.3f}"
         texts |= {
@@ -93,7 +103,10 @@ def test_one_of_100_000_is_explained_within_a_second(tmp_path: Path) -> None:
     eng.drop_many(list(texts)[-6:])
     eng.add_many(texts)
     took = {name: explained_s(eng, name) for name in ("w9", "c9", "f9", "j9")}
-    eng.add("SELECT sum(qty) AS n FROM trades WHERE price > 3.5 GROUP BY window(ts, '10 seconds')", name="more")
+    eng.add(
+        "SELECT sum(qty) AS n FROM trades WHERE price > 3.5 GROUP BY window(ts, '10 seconds')",
+        name="more",
+    )
     took |= {f"{name}, after a change": explained_s(eng, name) for name in ("more", "w8", "j8")}
     began = time.process_time()
     assert len(eng.queries()) == 100_001

@@ -29,25 +29,36 @@ BAD = {
     "predicate": (f"SELECT count(*) AS c FROM s WHERE 10 / n > 1 GROUP BY {W}", "DIVIDE_BY_ZERO"),
     "key": (f"SELECT 10 div n AS g, count(*) AS c FROM s GROUP BY 10 div n, {W}", "DIVIDE_BY_ZERO"),
     "over_aggregates": (f"SELECT sum(x) / min(n) AS r FROM s GROUP BY {W}", "DIVIDE_BY_ZERO"),
-    "having": (f"SELECT count(*) AS c FROM s GROUP BY {W} HAVING 10 / min(n) > 1", "DIVIDE_BY_ZERO"),
+    "having": (
+        f"SELECT count(*) AS c FROM s GROUP BY {W} HAVING 10 / min(n) > 1",
+        "DIVIDE_BY_ZERO",
+    ),
     "projection": ("SELECT k, 10 / n AS r FROM s", "DIVIDE_BY_ZERO"),
     "filter": ("SELECT k FROM s WHERE 10 / n > 1", "DIVIDE_BY_ZERO"),
     "plain_argument": (f"SELECT sum(DISTINCT 10 / n) AS c FROM s GROUP BY {W}", "DIVIDE_BY_ZERO"),
     "sketched": (f"SELECT count(DISTINCT 10 / n) AS c FROM s GROUP BY {W}", "DIVIDE_BY_ZERO"),
     "over_sketches": (f"SELECT 1 / percentile(n, 0) AS r FROM s GROUP BY {W}", "DIVIDE_BY_ZERO"),
     "unwindowed": ("SELECT sum(10 / n) AS t FROM s", "DIVIDE_BY_ZERO"),
-    "cast": (f"SELECT sum(CAST(k AS INT)) AS t FROM s WHERE n = 0 GROUP BY {W}", "CAST_INVALID_INPUT"),
+    "cast": (
+        f"SELECT sum(CAST(k AS INT)) AS t FROM s WHERE n = 0 GROUP BY {W}",
+        "CAST_INVALID_INPUT",
+    ),
     "overflow": (f"SELECT sum(big) AS t FROM s GROUP BY {W}", "ARITHMETIC_OVERFLOW"),
     "overflow_argument": (f"SELECT max(big * 2) AS t FROM s GROUP BY {W}", "ARITHMETIC_OVERFLOW"),
 }
 HUGE = 2**62
-SAFE = datetime.fromtimestamp(EPOCH_US / 1e6 + 20, UTC)  # the last window without the bad row ends here
+SAFE = datetime.fromtimestamp(
+    EPOCH_US / 1e6 + 20, UTC
+)  # the last window without the bad row ends here
 
 
 def test_only_the_query_that_fails_is_taken_out(spark: SparkSession, tmp_path: Path) -> None:
     race = Race(spark, tmp_path)
     race.eng.add_many({**GOOD, **{name: sql for name, (sql, _) in BAD.items()}})
-    race.feed(rows_of(0, 21), [*rows_of(21, 8), row(29, n=0, big=HUGE), row(29.1, big=HUGE), *rows_of(30, 20)])
+    race.feed(
+        rows_of(0, 21),
+        [*rows_of(21, 8), row(29, n=0, big=HUGE), row(29.1, big=HUGE), *rows_of(30, 20)],
+    )
     race.eng.run()
     for name, (_, code) in BAD.items():
         state, reason = race.state(name)
@@ -74,21 +85,28 @@ def test_only_the_query_that_fails_is_taken_out(spark: SparkSession, tmp_path: P
         assert race.eng.results(name).num_rows or name == "cast", name
 
 
-def test_an_expression_that_fails_for_one_of_those_who_share_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_expression_that_fails_for_one_of_those_who_share_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     """Shared expressions are evaluated together; who else has the expression must not suffer."""
     ratio = "10 / min(n) AS r, window.end AS we"
     race = Race(spark, tmp_path)
-    race.eng.add_many({
-        "all": f"SELECT {ratio} FROM s GROUP BY {W}",
-        "some": f"SELECT {ratio} FROM s WHERE n > 0 GROUP BY {W}",
-        "kept": f"SELECT {ratio} FROM s GROUP BY {W} HAVING min(n) > 0",
-        "asked": f"SELECT window.end AS we, count(*) AS c FROM s WHERE n > 0 GROUP BY {W} HAVING 10 / min(n) > 1",
-    })
+    race.eng.add_many(
+        {
+            "all": f"SELECT {ratio} FROM s GROUP BY {W}",
+            "some": f"SELECT {ratio} FROM s WHERE n > 0 GROUP BY {W}",
+            "kept": f"SELECT {ratio} FROM s GROUP BY {W} HAVING min(n) > 0",
+            "asked": f"SELECT window.end AS we, count(*) AS c FROM s WHERE n > 0 GROUP BY {W} HAVING 10 / min(n) > 1",
+        }
+    )
     race.feed(rows_of(0, 21), [*rows_of(21, 8), row(29, n=0), *rows_of(30, 20)])
     race.eng.run()
     assert {q.name: q.state for q in race.eng.queries()} == {
-        "all": "quarantined", "some": "live", "kept": "live", "asked": "live"
-    }  # fmt: skip
+        "all": "quarantined",
+        "some": "live",
+        "kept": "live",
+        "asked": "live",
+    }
     race.check("some", "kept", "asked")
 
 
@@ -96,8 +114,14 @@ def test_a_row_that_does_not_count_harms_nobody(spark: SparkSession, tmp_path: P
     """Late rows and rows a query does not select are not asked the question that fails."""
     race = Race(spark, tmp_path)
     race.eng.add(f"SELECT sum(10 div n) AS t, window.end AS we FROM s GROUP BY {W}", name="late")
-    race.eng.add(f"SELECT sum(10 div n) AS t, window.end AS we FROM s WHERE n <> 0 GROUP BY {W}", name="guarded")
-    race.eng.add(f"SELECT count(*) AS c, window.end AS we FROM s WHERE n <> 0 AND 10 / n > 2 GROUP BY {W}", name="and")
+    race.eng.add(
+        f"SELECT sum(10 div n) AS t, window.end AS we FROM s WHERE n <> 0 GROUP BY {W}",
+        name="guarded",
+    )
+    race.eng.add(
+        f"SELECT count(*) AS c, window.end AS we FROM s WHERE n <> 0 AND 10 / n > 2 GROUP BY {W}",
+        name="and",
+    )
     race.feed(rows_of(0, 20), [row(3, n=0), *rows_of(20, 20)])
     race.eng.run()
     race.check("late", "guarded", "and")
@@ -125,7 +149,9 @@ def test_a_plain_query_that_keeps_too_many_rows(spark: SparkSession, tmp_path: P
     race.check("shared", "shared_where")
 
 
-def test_rows_a_plain_query_let_go_do_not_count_against_the_limit(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_a_plain_query_let_go_do_not_count_against_the_limit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     race = Race(spark, tmp_path, config=Config.of(plain_rows_max=45))
     race.eng.add(GOOD["plain_window"], name="plain_window")
     race.feed(*(rows_of(20 * i, 20) for i in range(5)))
@@ -140,22 +166,34 @@ def test_windows_that_need_too_much_memory(spark: SparkSession, tmp_path: Path) 
     race.eng.add_many({name: GOOD[name] for name in ("shared", "shared_where")})
     race.feed(rows_of(0, 20))
     race.eng.run()
-    race.eng.add("SELECT k, n, sum(x) AS t FROM s GROUP BY k, n, window(ts, '1 hour', '1 second')", name="wide")
+    race.eng.add(
+        "SELECT k, n, sum(x) AS t FROM s GROUP BY k, n, window(ts, '1 hour', '1 second')",
+        name="wide",
+    )
     race.feed(rows_of(20, 20), rows_of(40, 20))
     race.eng.run()
     state, reason = race.state("wide")
     assert state == "quarantined" and race.eng.results("wide").num_rows == 0
-    assert all(word in reason for word in ("RING_BYTES", "3,600 panes", "ring_bytes_max = 100,000", "raise the limit"))
+    assert all(
+        word in reason
+        for word in ("RING_BYTES", "3,600 panes", "ring_bytes_max = 100,000", "raise the limit")
+    )
     race.check("shared", "shared_where")
 
 
 def test_windows_that_grow_out_of_their_memory(spark: SparkSession, tmp_path: Path) -> None:
     """The dearest ring goes, when groups have become too many for all."""
     race = Race(spark, tmp_path, config=Config.of(ring_bytes_max=400_000))
-    race.eng.add("SELECT big, sum(x) AS t FROM s GROUP BY big, window(ts, '100 seconds', '1 second')", name="growing")
+    race.eng.add(
+        "SELECT big, sum(x) AS t FROM s GROUP BY big, window(ts, '100 seconds', '1 second')",
+        name="growing",
+    )
     race.eng.add(GOOD["shared"], name="shared")
     race.feed(*(rows_of(40 * i, 40) for i in range(12)))
-    race.feed([row(480 + i / 100, big=1_000 + i) for i in range(400)], *(rows_of(490 + 5 * i, 5) for i in range(8)))
+    race.feed(
+        [row(480 + i / 100, big=1_000 + i) for i in range(400)],
+        *(rows_of(490 + 5 * i, 5) for i in range(8)),
+    )
     race.eng.run()
     state, reason = race.state("growing")
     assert state == "quarantined" and "RING_BYTES" in reason
@@ -163,11 +201,20 @@ def test_windows_that_grow_out_of_their_memory(spark: SparkSession, tmp_path: Pa
     race.check("shared")
 
 
-@pytest.mark.parametrize(("dear", "word"), [
-    (f"SELECT big, count(*) AS c FROM s GROUP BY big, {W}", "50 values of a key"),
-    (f"SELECT big % 1000 AS b, count(*) AS c FROM s GROUP BY big % 1000, {W}", "values of a key"),
-    ("SELECT count(*) AS c FROM s GROUP BY window(ts, '1 second', '1 millisecond')", "panes of 1,000 µs"),
-])
+@pytest.mark.parametrize(
+    ("dear", "word"),
+    [
+        (f"SELECT big, count(*) AS c FROM s GROUP BY big, {W}", "50 values of a key"),
+        (
+            f"SELECT big % 1000 AS b, count(*) AS c FROM s GROUP BY big % 1000, {W}",
+            "values of a key",
+        ),
+        (
+            "SELECT count(*) AS c FROM s GROUP BY window(ts, '1 second', '1 millisecond')",
+            "panes of 1,000 µs",
+        ),
+    ],
+)
 def test_too_many_groups(spark: SparkSession, tmp_path: Path, dear: str, word: str) -> None:
     """The queries with the key that has them, or with the finest panes, do not stop the others."""
     race = Race(spark, tmp_path, config=Config.of(cut_rows_max=40))
@@ -193,14 +240,18 @@ def test_keys_that_have_nothing_to_do_with_each_other(spark: SparkSession, tmp_p
     race.check("by_k", "by_n")
 
 
-@pytest.mark.parametrize(("message", "code"), [
-    ("java.io.IOException: No space left on device", "DISK_FULL"),
-    ("Job 7 cancelled part of cancelled job group", "ROUND_FAILED"),
-])
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("java.io.IOException: No space left on device", "DISK_FULL"),
+        ("Job 7 cancelled part of cancelled job group", "ROUND_FAILED"),
+    ],
+)
 def test_what_is_not_the_querys_fault(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, code: str
 ) -> None:
-    """A full disk or a stop in the middle of a plain query's job: the round is repeated, nobody is taken out."""
+    """A full disk or a stop in the middle of a plain query's job: the round is repeated, nobody is
+    taken out."""
     race = Race(spark, tmp_path)
     race.eng.add_many(GOOD)
     race.feed(rows_of(0, 20))
@@ -226,7 +277,9 @@ def test_a_plain_query_that_spark_does_not_take(
     race.eng.add_many({**GOOD, "odd": "SELECT k FROM s"})
 
     def emit(query: Query, relation: Relation, view: str) -> str:
-        return f"SELECT nope FROM {view}" if query.name == "odd" else emit_query(query, relation, view)
+        return (
+            f"SELECT nope FROM {view}" if query.name == "odd" else emit_query(query, relation, view)
+        )
 
     monkeypatch.setattr("headrace.families.plain.job.emit_query", emit)
     race.feed(rows_of(0, 21))

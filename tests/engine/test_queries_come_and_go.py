@@ -1,4 +1,5 @@
-"""Queries come and go between rounds and while running: what is answered is right, and nobody else notices."""
+"""Queries come and go between rounds and while running: what is answered is right, and nobody else
+notices."""
 
 from __future__ import annotations
 
@@ -41,7 +42,10 @@ NEWCOMERS = {
     "other_key": (asked("count(*) AS c", "'20 seconds'", keys="n"), False),
     "finer": (asked("sum(n) AS t", "'7 seconds', '3 seconds', '1 second'"), False),
     "plain": (asked("min(k) AS c", "'20 seconds', '5 seconds'", keys=""), False),
-    "sketch": (asked("count(DISTINCT k) AS c, median(x) AS m", "'20 seconds', '5 seconds'", keys=""), False),
+    "sketch": (
+        asked("count(DISTINCT k) AS c, median(x) AS m", "'20 seconds', '5 seconds'", keys=""),
+        False,
+    ),
 }
 ADDED_S = 65  # rows up to here have been read when they come
 
@@ -77,12 +81,17 @@ def test_a_newcomer_answers_whole_windows_only(grown: Race, name: str) -> None:
     if NEWCOMERS[name][1]:
         assert first_us - window.range_us <= ADDED_S * 1_000_000, "it had no history"
     else:
-        assert first_us - window.range_us > ADDED_S * 1_000_000, "it answered a window it has not seen whole"
-        assert first_us - window.range_us <= ADDED_S * 1_000_000 + window.slide_us, "it began later than it could"
+        assert first_us - window.range_us > ADDED_S * 1_000_000, (
+            "it answered a window it has not seen whole"
+        )
+        assert first_us - window.range_us <= ADDED_S * 1_000_000 + window.slide_us, (
+            "it began later than it could"
+        )
 
 
 def test_a_newcomer_with_history_begins_with_windows_that_are_open(grown: Race) -> None:
-    """Closed windows are answered once, by whoever was there; a newcomer takes part from the next to close."""
+    """Closed windows are answered once, by whoever was there; a newcomer takes part from the next
+    to close."""
     ends = {name: min(r["we"] for r in grown.answers(name)) for name in ("same", "rolled_up")}
     assert set(ends.values()) == {min(r["we"] for r in grown.answers("shorter"))}
 
@@ -102,7 +111,9 @@ def test_a_name_that_comes_back_is_another_query(spark: SparkSession, tmp_path: 
     race.eng.run()
     race.check("some")
     race.check("sums", whole=False)
-    assert min(race.eng.results("sums").column("we").to_pylist()) > max(old.column("we").to_pylist())
+    assert min(race.eng.results("sums").column("we").to_pylist()) > max(
+        old.column("we").to_pylist()
+    )
     race.eng.drop("sums")
     race.eng.drop("some")
     race.feed(rows_of(71, 10))
@@ -155,15 +166,21 @@ def test_two_hundred_adds_while_running(spark: SparkSession, tmp_path: Path) -> 
 
 
 def check_changes(spark: SparkSession, seed: int) -> None:
-    """Queries come and go at random between rounds, with restarts: every answer is Spark's over all rows, and from
-    a query's first answer on none is missing."""
+    """Queries come and go at random between rounds, with restarts: every answer is Spark's over all
+    rows, and from a query's first answer on none is missing."""
     r = Random(seed)
     stream = random_windows.draw_stream(r)
     with tempfile.TemporaryDirectory() as folder:
+
         def opened() -> headrace.Engine:
             eng = headrace.Engine(Path(folder) / "race", spark=spark)
-            eng.create_stream("s", f"parquet:{folder}/src?maxFilesPerTrigger=1", schema=random_windows.DDL, time="ts",
-                              late=f"{stream.late_us} microseconds")
+            eng.create_stream(
+                "s",
+                f"parquet:{folder}/src?maxFilesPerTrigger=1",
+                schema=random_windows.DDL,
+                time="ts",
+                late=f"{stream.late_us} microseconds",
+            )
             return eng
 
         (Path(folder) / "src").mkdir()
@@ -182,11 +199,16 @@ def check_changes(spark: SparkSession, seed: int) -> None:
                 del sqls[gone]
         assert not [q.reason for q in eng.queries() if q.state != "live"]
         for name, sql in sqls.items():
-            theirs = spark_answer(spark, oracle.spark_sql(eng, name, sql), "s", stream.counted(), random_windows.DDL)
+            theirs = spark_answer(
+                spark, oracle.spark_sql(eng, name, sql), "s", stream.counted(), random_windows.DDL
+            )
             columns = [c for c in theirs.column_names if not c.startswith("window_")]
             closed = stream.closed_us()
-            done = [x for x in canonical(theirs, columns)
-                    if closed is not None and oracle.micros(x[-1]) <= closed]
+            done = [
+                x
+                for x in canonical(theirs, columns)
+                if closed is not None and oracle.micros(x[-1]) <= closed
+            ]
             ours = canonical(eng.results(name), columns)
             first = min((x[-1] for x in ours), default=None)
             if not name.startswith("first"):

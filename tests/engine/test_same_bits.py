@@ -1,7 +1,8 @@
-"""A run that is killed between rounds, or within one, has the answers of an undisturbed run to the bit.
+"""A run that is killed between rounds, or within one, has the answers of an undisturbed run to the
+bit.
 
-Sums of doubles depend on the order they are added in, so whatever the engine chooses (rows or groups, one grouping or
-several, what waits for its pane) it must choose the same after a restart.
+Sums of doubles depend on the order they are added in, so whatever the engine chooses (rows or
+groups, one grouping or several, what waits for its pane) it must choose the same after a restart.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from headrace.families.windows import cutting, job, sending
 from headrace.runtime.ledger import Ledger, Manifest
 from tests.engine.race import Race, Row, row
 
-WHAT = ("sum(x) AS a, avg(x) AS b", "stddev(x) AS a, var_pop(x) AS b", "min(x) AS a, max(x) AS b", "sum(x * n) AS a")
+WHAT = (
+    "sum(x) AS a, avg(x) AS b",
+    "stddev(x) AS a, var_pop(x) AS b",
+    "min(x) AS a, max(x) AS b",
+    "sum(x * n) AS a",
+)
 PLAIN = {
     f"q{i}": f"SELECT {by}{what}, window.end AS we FROM s {where}GROUP BY {by}window(ts, '20 seconds', '5 seconds')"
     for i, (what, by, where) in enumerate(
@@ -28,12 +34,14 @@ PLAIN = {
 }
 CROWD = {
     f"c{i}": f"SELECT k, sum(x) AS a, stddev(x) AS b, window.end AS we FROM s WHERE x > {i * 0.61} "
-    "GROUP BY k, window(ts, '20 seconds', '10 seconds')" for i in range(20)
-}  # fmt: skip
+    "GROUP BY k, window(ts, '20 seconds', '10 seconds')"
+    for i in range(20)
+}
 KEYED = {
     f"g{i}": f"SELECT {key}, sum(x) AS a, stddev(x) AS b, window.end AS we FROM s "
-    f"GROUP BY {key}, window(ts, '20 seconds', '5 seconds')" for i, key in enumerate(("k", "n", "big"))
-}  # fmt: skip
+    f"GROUP BY {key}, window(ts, '20 seconds', '5 seconds')"
+    for i, key in enumerate(("k", "n", "big"))
+}
 
 
 def drawn(seed: int, files: int, count: int) -> list[list[Row]]:
@@ -42,7 +50,9 @@ def drawn(seed: int, files: int, count: int) -> list[list[Row]]:
 
     def one(file: int) -> Row:
         at_s = 6 * file + 8 * r.random()
-        return row(at_s, r.choice("abcdefg"), r.randint(0, 6), r.uniform(0, 13) ** 3 / 7, r.randint(0, 40))
+        return row(
+            at_s, r.choice("abcdefg"), r.randint(0, 6), r.uniform(0, 13) ** 3 / 7, r.randint(0, 40)
+        )
 
     return [[one(file) for _ in range(count)] for file in range(files)]
 
@@ -51,7 +61,10 @@ def bits(race: Race, names: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
     def exact(value: Any) -> str:
         return value.hex() if isinstance(value, float) else str(value)
 
-    return {name: sorted(tuple(map(exact, answer.values())) for answer in race.answers(name)) for name in names}
+    return {
+        name: sorted(tuple(map(exact, answer.values())) for answer in race.answers(name))
+        for name in names
+    }
 
 
 def killed(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +81,13 @@ def killed(race: Race, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(
-    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, queries: Mapping[str, str],
-    files: Sequence[Sequence[Row]], seed: int,
-) -> list[list[tuple[bool, int]]]:  # fmt: skip
+    spark: SparkSession,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    queries: Mapping[str, str],
+    files: Sequence[Sequence[Row]],
+    seed: int,
+) -> list[list[tuple[bool, int]]]:
     """The choices of both runs: for each round whether it was sent as rows, and its groupings."""
     chosen: list[list[tuple[bool, int]]] = [[], []]
     own, which, r = job.WindowsWork._collect, [0], Random(seed)
@@ -106,7 +123,9 @@ def check(
     return chosen
 
 
-def test_rows_or_groups(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_rows_or_groups(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     monkeypatch.setattr(sending, "LOOK_ROUNDS", 3)
     monkeypatch.setattr(sending, "SHARE_MIN", 0.3)
     undisturbed, disturbed = check(spark, tmp_path, monkeypatch, PLAIN, drawn(seed, 10, 40), seed)
@@ -122,7 +141,9 @@ def test_one_grouping_or_several(
     assert undisturbed == disturbed and len({cuts for _, cuts in undisturbed}) == 2
 
 
-def test_crowds_of_constants(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_crowds_of_constants(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
     """Their rows wait until their pane closes, also those that waited when the process died."""
     monkeypatch.setattr(sending, "LOOK_ROUNDS", 2)
     undisturbed, disturbed = check(spark, tmp_path, monkeypatch, CROWD, drawn(seed, 8, 40), seed)

@@ -1,4 +1,5 @@
-"""Spark's Java is killed, in earnest: an engine in a process of its own, and what is left of the home afterwards."""
+"""Spark's Java is killed, in earnest: an engine in a process of its own, and what is left of the
+home afterwards."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def play(folder: Path, form: str) -> dict[str, Any]:
     """What the child said, all together."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     words = [sys.executable, str(Path(__file__).with_name("mortal.py")), str(folder), form]
-    done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=CHILD_S_MAX, check=False)
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=env, timeout=CHILD_S_MAX, check=False
+    )
     assert done.returncode == 0, done.stderr[-4_000:]
     said: dict[str, Any] = {}
     for line in done.stdout.splitlines():
@@ -36,7 +39,8 @@ def play(folder: Path, form: str) -> dict[str, Any]:
 
 
 def check(spark: SparkSession, folder: Path, files: int) -> None:
-    """The home goes on, and every answer is there once: Spark's own, over all rows of closed windows."""
+    """The home goes on, and every answer is there once: Spark's own, over all rows of closed
+    windows."""
     with headrace.Engine(folder / "race", spark=spark) as eng:
         eng.run()
         ours = eng.results("q")
@@ -53,12 +57,20 @@ def check(spark: SparkSession, folder: Path, files: int) -> None:
 
 def test_a_spark_that_dies_is_noticed_and_told(spark: SparkSession, tmp_path: Path) -> None:
     said = play(tmp_path, "told")
-    if said["noticed_s"] >= 1.0:  # this machine may have stood still: only what is slow twice is slow
+    if (
+        said["noticed_s"] >= 1.0
+    ):  # this machine may have stood still: only what is slow twice is slow
         (again := tmp_path / "again").mkdir()
         said["noticed_s"] = play(again, "told")["noticed_s"]
     assert said.pop("noticed_s") < 1.0
     assert said.pop("open") == []
-    assert said == {"scratch": True, "watches": False, "stop": "SPARK_GONE", "again": "none", "close": "none"}
+    assert said == {
+        "scratch": True,
+        "watches": False,
+        "stop": "SPARK_GONE",
+        "again": "none",
+        "close": "none",
+    }
     assert list(tmp_path.glob("race/tmp/*")) == []
     check(spark, tmp_path, 1)
 

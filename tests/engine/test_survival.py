@@ -1,7 +1,9 @@
-"""Kill the process anywhere: after restarts the answers are those of an undisturbed run, each exactly once.
+"""Kill the process anywhere: after restarts the answers are those of an undisturbed run, each
+exactly once.
 
-The child (`survivor.py`) adds and drops queries as it goes.  SIGKILL hits it while Spark starts, after a random
-time, or within milliseconds of a certain file appearing in the home: the middle of a round, of a write, of a commit.
+The child (`survivor.py`) adds and drops queries as it goes.  SIGKILL hits it while Spark starts,
+after a random time, or within milliseconds of a certain file appearing in the home: the middle of a
+round, of a write, of a commit.
 """
 
 from __future__ import annotations
@@ -23,8 +25,14 @@ Answers = dict[int, list[dict[str, Any]]]
 
 # what a round leaves, in the order it does: each is a moment to be killed at
 MOMENTS = (
-    "s/checkpoint/sources/0/{0}", "s/checkpoint/offsets/{0}", "s/panes/{0:012d}.arrow", "s/rows/{0:012d}",
-    "s/answers/{0:012d}.plain", "s/answers/{0:012d}.arrow", "s/rounds/{0:012d}.json.part", "s/rounds/{0:012d}.json",
+    "s/checkpoint/sources/0/{0}",
+    "s/checkpoint/offsets/{0}",
+    "s/panes/{0:012d}.arrow",
+    "s/rows/{0:012d}",
+    "s/answers/{0:012d}.plain",
+    "s/answers/{0:012d}.arrow",
+    "s/rounds/{0:012d}.json.part",
+    "s/rounds/{0:012d}.json",
     "s/checkpoint/commits/{0}",
 )
 
@@ -60,11 +68,15 @@ def test_two_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("run", [1, 2])
-def test_many_kills_leave_the_same_answers(long: Answers, tmp_path: Path, run: int, seed: int) -> None:
+def test_many_kills_leave_the_same_answers(
+    long: Answers, tmp_path: Path, run: int, seed: int
+) -> None:
     kills = draw_kills(Random(seed))
     hits = kill_and_restart(CHILD, tmp_path, "long", kills)
     check_same(tmp_path / "race", "long", long)
-    assert hits >= len(kills) // 2, "most moments were over before the kill came: how many is chance"
+    assert hits >= len(kills) // 2, (
+        "most moments were over before the kill came: how many is chance"
+    )
 
 
 def draw_kills(r: Random) -> list[Kill]:
@@ -73,25 +85,33 @@ def draw_kills(r: Random) -> list[Kill]:
     for round_id in range(12):
         for _ in range(2 if round_id % 3 == 0 else 1):
             moment = r.choice(MOMENTS).format(round_id)
-            kills.append(Kill(moment, r.choice([0.0, r.uniform(0, 0.02), r.uniform(0, 0.5)]), r.random() < 0.7))
+            kills.append(
+                Kill(
+                    moment, r.choice([0.0, r.uniform(0, 0.02), r.uniform(0, 0.5)]), r.random() < 0.7
+                )
+            )
         if round_id % 5 == 2:
             kills.append(Kill(None, r.uniform(0.5, 9.0)))
     return kills
 
 
-# -- what must be true afterwards --------------------------------------------------------------------------
+# -- what must be true afterwards
+# --------------------------------------------------------------------------
 
 
 def check_same(race: Path, form: str, expected: Answers) -> None:
     ours = answers_by_id(race, form)
     for query_id, theirs in expected.items():
         a, b = sorted(ours[query_id], key=_order), sorted(theirs, key=_order)
-        assert len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True)), f"query {query_id}"
+        assert len(a) == len(b) and all(same_value(x, y) for x, y in zip(a, b, strict=True)), (
+            f"query {query_id}"
+        )
     check_watch(race)
 
 
 def check_watch(race: Path) -> None:
-    """`watch` gives what `results` gives, with places that only grow, and resumes after any of them."""
+    """`watch` gives what `results` gives, with places that only grow, and resumes after any of
+    them."""
     eng = headrace.Engine(race)
     for info in eng.queries():
         answers = list(eng.watch(info.name, follow=False))
@@ -99,18 +119,24 @@ def check_watch(race: Path) -> None:
         assert seqs == sorted(set(seqs))
         assert [dict(a) for a in answers] == eng.results(info.name).to_pylist()
         for place in range(0, len(seqs), 7):
-            assert [a.seq for a in eng.watch(info.name, since=seqs[place], follow=False)] == seqs[place + 1:]
+            assert [a.seq for a in eng.watch(info.name, since=seqs[place], follow=False)] == seqs[
+                place + 1 :
+            ]
 
 
 def _order(row: dict[str, Any]) -> list[str]:
     return [f"{v:+.6e}" if isinstance(v, float) else str(v) for v in row.values()]
 
 
-# -- between our commit and Spark's own --------------------------------------------------------------------
+# -- between our commit and Spark's own
+# --------------------------------------------------------------------
 
 
-def test_a_round_that_spark_repeats_is_not_answered_twice(spark: SparkSession, short: Answers, tmp_path: Path) -> None:
-    """Killed after our commit and before Spark noted it: Spark repeats the round, and we know it by its input."""
+def test_a_round_that_spark_repeats_is_not_answered_twice(
+    spark: SparkSession, short: Answers, tmp_path: Path
+) -> None:
+    """Killed after our commit and before Spark noted it: Spark repeats the round, and we know it by
+    its input."""
     survive(tmp_path, "short", spark)
     race = tmp_path / "race"
     commits = race / "streams" / "s" / "checkpoint" / "commits"
@@ -128,4 +154,7 @@ def test_a_round_that_spark_repeats_is_not_answered_twice(spark: SparkSession, s
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_steps_add_and_drop_meanwhile(form: str) -> None:
-    assert sum(isinstance(s, Drop) for s in FORMS[form]) >= 1 and sum(isinstance(s, Add) for s in FORMS[form]) >= 3
+    assert (
+        sum(isinstance(s, Drop) for s in FORMS[form]) >= 1
+        and sum(isinstance(s, Add) for s in FORMS[form]) >= 3
+    )

@@ -1,4 +1,5 @@
-"""Tables whose keys are deleted: a plain dict says what is left, Spark what a query answers to it."""
+"""Tables whose keys are deleted: a plain dict says what is left, Spark what a query answers to
+it."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ class Stock:
         """Another engine on the same home, as after a restart."""
         (self.folder / "src").mkdir(exist_ok=True)
         self.eng = headrace.Engine(self.folder / "race", spark=self.spark)
-        self.eng.create_table("stock", f"parquet:{self.folder}/src", schema=DDL, key="symbol, shelf", deleted="GONE")
+        self.eng.create_table(
+            "stock", f"parquet:{self.folder}/src", schema=DDL, key="symbol, shelf", deleted="GONE"
+        )
 
     def run(self, *files: Sequence[Row]) -> None:
         """One round of these files; every query then answers what Spark answers over the dict."""
@@ -67,18 +70,27 @@ class Stock:
 
 def drawn(chance: random.Random, count: int) -> list[Row]:
     """Rows of a few keys, a third of them deletions; some keys have NULL in them."""
+
     def one() -> Row:
         gone = chance.choice([True, False, None])
-        return chance.choice(["a", "b", "c", None]), chance.randrange(3), chance.choice([None, 1, 2, 3, 4]), gone
+        return (
+            chance.choice(["a", "b", "c", None]),
+            chance.randrange(3),
+            chance.choice([None, 1, 2, 3, 4]),
+            gone,
+        )
 
     return [one() for _ in range(count)]
 
 
 def test_a_table_is_a_dict(spark: SparkSession, tmp_path: Path, seed: int) -> None:
-    """Several rows of a key in a file, in files of a round, and over rounds with restarts: the last one counts."""
+    """Several rows of a key in a file, in files of a round, and over rounds with restarts: the last
+    one counts."""
     stock, chance = Stock(spark, tmp_path), random.Random(seed)
     sizes: list[int] = []
-    while len(sizes) < 6 or not any(b < a for a, b in pairwise(sizes)):  # at least one round in which keys were lost
+    while len(sizes) < 6 or not any(
+        b < a for a, b in pairwise(sizes)
+    ):  # at least one round in which keys were lost
         if len(sizes) in (2, 3):
             stock.open()
         stock.run(*(drawn(chance, chance.randrange(1, 9)) for _ in range(chance.randrange(1, 4))))
@@ -94,20 +106,25 @@ def test_the_last_row_of_a_round_wins(spark: SparkSession, tmp_path: Path) -> No
 
 
 def test_a_table_with_nothing_left(spark: SparkSession, tmp_path: Path) -> None:
-    """Only deletions: of keys never seen, in the first round; then of all there are; a row brings its key back."""
+    """Only deletions: of keys never seen, in the first round; then of all there are; a row brings
+    its key back."""
     stock = Stock(spark, tmp_path)
     stock.run([("a", 1, None, True), (None, 1, None, True)])
     assert stock.eng.results("all").to_pylist() == [{"q": None, "n": 0, "last": None}]
     stock.run([("a", 1, 1, False), ("b", 1, 2, None), (None, 2, 3, False)])
     assert stock.eng.results("all").to_pylist() == [{"q": 6, "n": 3, "last": "b"}]
-    stock.run([("b", 1, None, True), ("a", 1, None, True), (None, 2, 9, True), ("z", 1, None, True)])
+    stock.run(
+        [("b", 1, None, True), ("a", 1, None, True), (None, 2, 9, True), ("z", 1, None, True)]
+    )
     assert stock.eng.results("all").to_pylist() == [{"q": None, "n": 0, "last": None}]
     assert stock.eng.results("rows").num_rows == stock.eng.results("sums").num_rows == 0
     stock.open()
     stock.run([("c", 1, None, True)])
     assert not stock.rows
     stock.run([("b", 1, 7, False)])
-    assert stock.eng.results("rows").to_pylist() == [{"symbol": "b", "shelf": 1, "qty": 7, "gone": False}]
+    assert stock.eng.results("rows").to_pylist() == [
+        {"symbol": "b", "shelf": 1, "qty": 7, "gone": False}
+    ]
 
 
 def test_a_deletion_needs_only_its_key(spark: SparkSession, tmp_path: Path) -> None:
@@ -123,8 +140,16 @@ def test_a_deletion_needs_only_its_key(spark: SparkSession, tmp_path: Path) -> N
         eng.run()
 
     put("a.json", *({"symbol": s, "qty": 1} for s in "abc"))
-    put("b.json", {"symbol": "a", "gone": True}, {"symbol": "b", "gone": "perhaps"}, {"symbol": "c", "gone": False})
-    assert canonical(eng.results("rows"), ["symbol", "qty", "gone"]) == [("b", 1, None), ("c", None, False)]
+    put(
+        "b.json",
+        {"symbol": "a", "gone": True},
+        {"symbol": "b", "gone": "perhaps"},
+        {"symbol": "c", "gone": False},
+    )
+    assert canonical(eng.results("rows"), ["symbol", "qty", "gone"]) == [
+        ("b", 1, None),
+        ("c", None, False),
+    ]
     assert [s.bad for s in eng.statistics()] == [0, 1]
 
 
@@ -138,11 +163,19 @@ def test_without_it_the_column_is_like_others(spark: SparkSession, tmp_path: Pat
 
 
 def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
-    """`row`, backquotes, keywords: in tables, their keys and deletions, in joins and in event times."""
+    """`row`, backquotes, keywords: in tables, their keys and deletions, in joins and in event
+    times."""
     names = ["row", "a`b", "select", "t`s", "u.v w"]
-    rows = [("x", 1, False, 0, 5), ("x", 2, False, 1, 6), ("y", 3, False, 2, 7), ("y", 4, True, 3, 8)]
+    rows = [
+        ("x", 1, False, 0, 5),
+        ("x", 2, False, 1, 6),
+        ("y", 3, False, 2, 7),
+        ("y", 4, True, 3, 8),
+    ]
     kinds = [pa.string(), pa.int32(), pa.bool_(), pa.timestamp("us", "UTC"), pa.int64()]
-    columns = {n: pa.array(v, k) for n, v, k in zip(names, zip(*rows, strict=True), kinds, strict=True)}
+    columns = {
+        n: pa.array(v, k) for n, v, k in zip(names, zip(*rows, strict=True), kinds, strict=True)
+    }
     for name in ("t", "s"):
         write_file(tmp_path / name, 0, pa.table(columns))
     eng = headrace.Engine(tmp_path / "race", spark=spark)
@@ -150,17 +183,27 @@ def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     eng.create_table("t", f"parquet:{tmp_path}/t", schema=schema, key="row", deleted="select")
     eng.create_stream("s", f"parquet:{tmp_path}/s", schema=schema, time="t`s", late="1 hour")
     eng.add("SELECT `row`, `a``b` AS `c``d` FROM t", name="table")
-    eng.add("SELECT s.`row` AS k, t.`a``b` - s.`a``b` AS d, upper(s.`row`) AS u, s.`u.v w` "
-            "FROM s JOIN t ON t.`row` = s.`row`", name="joined")
-    eng.add("SELECT `row`, sum(`a``b`) AS n FROM s GROUP BY `row`, window(`t``s`, '1 second')", name="window")
+    eng.add(
+        "SELECT s.`row` AS k, t.`a``b` - s.`a``b` AS d, upper(s.`row`) AS u, s.`u.v w` "
+        "FROM s JOIN t ON t.`row` = s.`row`",
+        name="joined",
+    )
+    eng.add(
+        "SELECT `row`, sum(`a``b`) AS n FROM s GROUP BY `row`, window(`t``s`, '1 second')",
+        name="window",
+    )
     eng.add("SELECT `a``b` AS n FROM s WHERE `a``b` > 2", name="filter")
     eng.run()
     assert eng.results("table").to_pylist() == [{"row": "x", "c`d": 2}]
-    assert canonical(eng.results("joined"), ["k", "d", "u", "u.v w"]) == [("x", 0, "X", 6), ("x", 1, "X", 5)]
+    assert canonical(eng.results("joined"), ["k", "d", "u", "u.v w"]) == [
+        ("x", 0, "X", 6),
+        ("x", 1, "X", 5),
+    ]
     assert canonical(eng.results("filter"), ["n"]) == [(3,), (4,)]
 
 
 def test_names_of_ours_are_refused(tmp_path: Path) -> None:
     with pytest.raises(headrace.HeadraceError, match="_headrace_row"):
-        headrace.Engine(tmp_path / "race").create_stream("s", "rate://1", schema="_headrace_row INT, ts TIMESTAMP",
-                                                         time="ts")
+        headrace.Engine(tmp_path / "race").create_stream(
+            "s", "rate://1", schema="_headrace_row INT, ts TIMESTAMP", time="ts"
+        )

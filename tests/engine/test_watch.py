@@ -20,21 +20,22 @@ SHARED = f"SELECT k, sum(n) AS t, window.end AS we FROM s GROUP BY k, {W}"
 
 TYPED = {
     "shared": f"SELECT k, count(*), sum(n), sum(x) AS sx, avg(n), min(n), max(x), stddev(x), min(ts), max(n > 2) AS b, "
-              f"sum(big) + 1, window FROM s GROUP BY k, {W}",
+    f"sum(big) + 1, window FROM s GROUP BY k, {W}",
     "bounds": f"SELECT window.start, window.end AS e, date_trunc('hour', window.start) AS h, n % 2 AS `odd one` "
-              f"FROM s GROUP BY n % 2, {W}",
+    f"FROM s GROUP BY n % 2, {W}",
     "plain": f"SELECT collect_set(k) AS ks, collect_list(n) AS ns, count(DISTINCT x), percentile(n, 0.5) AS p, min(k), "
-             f"sum(CAST(x AS DECIMAL(9,2))), window FROM s GROUP BY {W}",
+    f"sum(CAST(x AS DECIMAL(9,2))), window FROM s GROUP BY {W}",
     "lists": f"SELECT collect_list(CAST(x AS DECIMAL(9,2))) AS ds, collect_set(ts) AS ts, collect_list(n > 1) AS bs "
-             f"FROM s GROUP BY {W}",
+    f"FROM s GROUP BY {W}",
     "each": "SELECT *, CAST(n AS TINYINT) AS i8, CAST(x AS FLOAT) AS f4, CAST(k AS BINARY) AS raw, "
-            "CAST(ts AS DATE) AS d, CAST(ts AS TIMESTAMP_NTZ) AS ntz, n > 1 AS b FROM s",
+    "CAST(ts AS DATE) AS d, CAST(ts AS TIMESTAMP_NTZ) AS ntz, n > 1 AS b FROM s",
     "current": "SELECT k, count(*) AS `how many` FROM s GROUP BY k",
 }
 
 
 def test_columns_and_types_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
-    """Named and typed as Spark has them, with answers and before the first; the window's bounds follow."""
+    """Named and typed as Spark has them, with answers and before the first; the window's bounds
+    follow."""
     race = Race(spark, tmp_path)
     race.eng.add_many(TYPED)
     empty = {name: race.eng.results(name).schema for name in TYPED}
@@ -73,14 +74,16 @@ def test_answers_come_in_order_and_resume(spark: SparkSession, tmp_path: Path) -
     seqs = [a.seq for a in whole]
     assert len(seqs) > 10 and seqs == sorted(set(seqs))
     for place, answer in enumerate(whole):
-        assert [a.seq for a in race.eng.watch("q", since=answer.seq)] == seqs[place + 1:]
+        assert [a.seq for a in race.eng.watch("q", since=answer.seq)] == seqs[place + 1 :]
     race.open()
     race.feed(rows_of(60, 30))
     race.eng.run()
     later = list(race.eng.watch("q", since=seqs[-1]))
     assert [dict(a) for a in whole + later] == race.answers("q")
     assert later and later[0].seq > seqs[-1]
-    assert len(list(race.eng.watch("current"))) == 15  # each round's answer, 3 keys; results has the newest only
+    assert (
+        len(list(race.eng.watch("current"))) == 15
+    )  # each round's answer, 3 keys; results has the newest only
     assert race.eng.results("current").num_rows == 3
     with pytest.raises(ServingError) as found:
         race.eng.watch("q", since=99 << 32)
@@ -130,7 +133,10 @@ def test_one_runs_and_another_reads(spark: SparkSession, tmp_path: Path) -> None
             with pytest.raises(HomeError) as found:
                 attempt()
             said(found.value, "HOME_HELD", "process")
-        assert reader.add("SELECT count(*) AS c FROM s GROUP BY window(ts, '5 seconds')", name="added") == "added"
+        assert (
+            reader.add("SELECT count(*) AS c FROM s GROUP BY window(ts, '5 seconds')", name="added")
+            == "added"
+        )
         race.feed(rows_of(20, 20))
         seen += [next(followed) for _ in range(3)]
         assert [{a["k"] for a in part} for part in (seen[:3], seen[3:])] == [{"a", "b", "c"}] * 2
@@ -159,7 +165,7 @@ def test_answers_that_were_removed(spark: SparkSession, tmp_path: Path) -> None:
     closed = race.oracle("q").sort_by(order).column("t").to_pylist()[:15]
     kept = race.eng.results("q").sort_by(order).column("t").to_pylist()
     assert 6 <= len(kept) < 15
-    assert kept == closed[-len(kept):]
+    assert kept == closed[-len(kept) :]
     long = "SELECT min(k) AS d, count(*) AS c, window.end AS we FROM s GROUP BY window(ts, '40 seconds')"
     race.eng.add(long, name="plain")
     race.eng.add(long.replace("min(k)", "sum(n)"), name="shared")

@@ -18,7 +18,8 @@ from tests.engine.test_joins import Joined
 
 
 def kill_workers(monkeypatch: pytest.MonkeyPatch, folder: Path, times: int) -> None:
-    """The first so many workers of each round's work kill themselves; counted by files, for each is another process."""
+    """The first so many workers of each round's work kill themselves; counted by files, for each is
+    another process."""
     taking = job._taking
     folder.mkdir()
 

@@ -1,4 +1,5 @@
-"""Expressions over aggregates against Spark itself: random trees, rows with every odd value, and what raises."""
+"""Expressions over aggregates against Spark itself: random trees, rows with every odd value, and
+what raises."""
 
 from __future__ import annotations
 
@@ -31,36 +32,80 @@ from headrace.values import (
     VOID,
     Type,
     decimal,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 BIG = (1 << 63) - 1
 FIELDS: dict[str, tuple[Type, pa.DataType, list[Any]]] = {
-    "n": (BIGINT, pa.int64(), [0, 1, -1, 7, -7, 10, None, BIG, -BIG - 1, 1 << 40, 3_000_000_000, 100]),
+    "n": (
+        BIGINT,
+        pa.int64(),
+        [0, 1, -1, 7, -7, 10, None, BIG, -BIG - 1, 1 << 40, 3_000_000_000, 100],
+    ),
     "m": (BIGINT, pa.int64(), [3, 0, -1, 2, -3, None, 5, 2, -1, 1 << 30, -4, 10]),
     "i": (INT, pa.int32(), [0, 5, -5, 2**31 - 1, -(2**31), None, 46341, 3, 1, -1, 12, 9]),
     "h": (SMALLINT, pa.int16(), [0, 5, -5, 32767, -32768, None, 181, 3, 1, -1, 12, 9]),
-    "x": (DOUBLE, pa.float64(), [0.0, -0.0, 1.5, -2.5, math.nan, math.inf, -math.inf, None, 1e300, 0.125, 2.675, 1e15]),
-    "y": (DOUBLE, pa.float64(), [1.0, 0.0, math.nan, 4.0, 0.5, None, 2.0, 1e-300, 1e308, -7.25, 1.005, 3.0]),
-    "f": (FLOAT, pa.float32(), [0.0, 1.5, math.nan, math.inf, None, -3.25, 0.1, 3e38, 1.0, 7.0, -0.0, 16777216.0]),
-    "b": (BOOLEAN, pa.bool_(), [True, False, None, True, False, None, True, True, False, False, None, True]),
+    "x": (
+        DOUBLE,
+        pa.float64(),
+        [0.0, -0.0, 1.5, -2.5, math.nan, math.inf, -math.inf, None, 1e300, 0.125, 2.675, 1e15],
+    ),
+    "y": (
+        DOUBLE,
+        pa.float64(),
+        [1.0, 0.0, math.nan, 4.0, 0.5, None, 2.0, 1e-300, 1e308, -7.25, 1.005, 3.0],
+    ),
+    "f": (
+        FLOAT,
+        pa.float32(),
+        [0.0, 1.5, math.nan, math.inf, None, -3.25, 0.1, 3e38, 1.0, 7.0, -0.0, 16777216.0],
+    ),
+    "b": (
+        BOOLEAN,
+        pa.bool_(),
+        [True, False, None, True, False, None, True, True, False, False, None, True],
+    ),
     "s": (STRING, pa.string(), ["", "a", "b", "ab", "é", "𝄞", "\ufffd", None, "Z", "a", "aa", "0"]),
     "t": (STRING, pa.string(), ["a", "a", None, "b", "z", "\ufffd", "𝄞", "", "Z", "A", "aa", "1"]),
-    "d": (DATE, pa.date32(), [date(2024, 1, d) for d in (1, 2, 3, 4, 5, 6)] + [None, date(1969, 12, 31), date(1, 1, 1),
-          date(9999, 12, 31), date(2024, 1, 1), date(2000, 2, 29)]),
-    "w": (TIMESTAMP, pa.timestamp("us", "UTC"), [datetime(2024, 1, 1, h, tzinfo=UTC) for h in (0, 1, 2, 3, 4, 5)] +
-          [None, datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC),
-           datetime(2024, 1, 3, 12, tzinfo=UTC), datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 1, 6, tzinfo=UTC)]),
-}  # fmt: skip
+    "d": (
+        DATE,
+        pa.date32(),
+        [date(2024, 1, d) for d in (1, 2, 3, 4, 5, 6)]
+        + [
+            None,
+            date(1969, 12, 31),
+            date(1, 1, 1),
+            date(9999, 12, 31),
+            date(2024, 1, 1),
+            date(2000, 2, 29),
+        ],
+    ),
+    "w": (
+        TIMESTAMP,
+        pa.timestamp("us", "UTC"),
+        [datetime(2024, 1, 1, h, tzinfo=UTC) for h in (0, 1, 2, 3, 4, 5)]
+        + [
+            None,
+            datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC),
+            datetime(2024, 1, 2, tzinfo=UTC),
+            datetime(2024, 1, 3, 12, tzinfo=UTC),
+            datetime(1970, 1, 1, tzinfo=UTC),
+            datetime(2024, 1, 6, tzinfo=UTC),
+        ],
+    ),
+}
 NAMES = tuple(FIELDS)
 ROWS = 48
-LEAVES: dict[str, Key] = {name: Key(at, kind) for at, (name, (kind, _, _)) in enumerate(FIELDS.items())}
+LEAVES: dict[str, Key] = {
+    name: Key(at, kind) for at, (name, (kind, _, _)) in enumerate(FIELDS.items())
+}
 
 
 def table() -> pa.Table:
-    """Each field repeats at its own offset, so that its odd values meet different ones of the others."""
+    """Each field repeats at its own offset, so that its odd values meet different ones of the
+    others."""
     columns = {"row": pa.array(range(ROWS), pa.int32())}
     for at, (name, (_, kind, values)) in enumerate(FIELDS.items()):
         picked = [values[(row + (row // len(values)) * at) % len(values)] for row in range(ROWS)]
@@ -80,19 +125,32 @@ def to(kind: Type, arg: Expr) -> Call:
     return Call("cast", (arg,), kind)
 
 
-# -- trees --------------------------------------------------------------------------------------------------------
+# -- trees
+# --------------------------------------------------------------------------------------------------------
 
 numbers: st.SearchStrategy[Expr] = st.one_of(
     st.sampled_from([LEAVES[n] for n in "nmixyfnmxy"]),
     st.sampled_from([Literal(v, INT) for v in (0, 1, 2, -1, 3, 10, 100)]),
     st.sampled_from([Literal(v, DOUBLE) for v in (0.0, 0.5, -2.0, 100.0)]),
-    st.sampled_from([Literal("2.5", decimal(2, 1)), Literal("-0.10", decimal(2, 2)), Literal(5, BIGINT)]),
+    st.sampled_from(
+        [Literal("2.5", decimal(2, 1)), Literal("-0.10", decimal(2, 2)), Literal(5, BIGINT)]
+    ),
     st.just(Literal(None, VOID)),
 )
-texts: st.SearchStrategy[Expr] = st.sampled_from([LEAVES["s"], LEAVES["t"], Literal("a", STRING), Literal("é", STRING)])
-times: st.SearchStrategy[Expr] = st.sampled_from([LEAVES["d"], LEAVES["w"], Literal("2024-01-02", DATE),
-                         Literal("2024-01-01 02:00:00", TIMESTAMP)])  # fmt: skip
-booleans: st.SearchStrategy[Expr] = st.sampled_from([LEAVES["b"], Literal(True, BOOLEAN), Literal(False, BOOLEAN)])
+texts: st.SearchStrategy[Expr] = st.sampled_from(
+    [LEAVES["s"], LEAVES["t"], Literal("a", STRING), Literal("é", STRING)]
+)
+times: st.SearchStrategy[Expr] = st.sampled_from(
+    [
+        LEAVES["d"],
+        LEAVES["w"],
+        Literal("2024-01-02", DATE),
+        Literal("2024-01-01 02:00:00", TIMESTAMP),
+    ]
+)
+booleans: st.SearchStrategy[Expr] = st.sampled_from(
+    [LEAVES["b"], Literal(True, BOOLEAN), Literal(False, BOOLEAN)]
+)
 COMPARE = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 
 
@@ -100,9 +158,35 @@ COMPARE = ("=", "<>", "<", "<=", ">", ">=", "<=>")
 def number(draw: st.DrawFn, depth: int) -> Expr:
     if depth == 0:
         return draw(numbers)
-    op = draw(st.sampled_from(["+", "-", "*", "/", "%", "div", "case", "coalesce", "nullif", "greatest", "least",
-                               "abs", "negate", "floor", "ceil", "round", "sign", "sqrt", "cast", "try_cast",
-                               "try_divide", "if", "leaf"]))  # fmt: skip
+    op = draw(
+        st.sampled_from(
+            [
+                "+",
+                "-",
+                "*",
+                "/",
+                "%",
+                "div",
+                "case",
+                "coalesce",
+                "nullif",
+                "greatest",
+                "least",
+                "abs",
+                "negate",
+                "floor",
+                "ceil",
+                "round",
+                "sign",
+                "sqrt",
+                "cast",
+                "try_cast",
+                "try_divide",
+                "if",
+                "leaf",
+            ]
+        )
+    )
     one = number(depth - 1)
     if op == "leaf":
         return draw(numbers)
@@ -123,8 +207,23 @@ def number(draw: st.DrawFn, depth: int) -> Expr:
 def condition(draw: st.DrawFn, depth: int) -> Expr:
     if depth == 0:
         return draw(booleans)
-    op = draw(st.sampled_from(["and", "or", "not", "compare", "compare", "in", "null", "isnan", "case", "text",
-                               "time"]))  # fmt: skip
+    op = draw(
+        st.sampled_from(
+            [
+                "and",
+                "or",
+                "not",
+                "compare",
+                "compare",
+                "in",
+                "null",
+                "isnan",
+                "case",
+                "text",
+                "time",
+            ]
+        )
+    )
     one = condition(depth - 1)
     if op in ("and", "or"):
         return call(op, draw(one), draw(one))
@@ -152,7 +251,8 @@ def tree(draw: st.DrawFn) -> Expr | None:
     return found if supports(found) is None else None
 
 
-# -- the two sides ------------------------------------------------------------------------------------------------
+# -- the two sides
+# ------------------------------------------------------------------------------------------------
 
 
 def ours(expr: Expr) -> list[object]:
@@ -178,7 +278,11 @@ def theirs(spark: SparkSession, exprs: Sequence[Expr], mine: Sequence[list[objec
     for at, (expr, values) in enumerate(zip(exprs, mine, strict=True)):
         sql = emit(expr, keys=NAMES)
         fine = [str(row) for row, v in enumerate(values) if not isinstance(v, FinishError)]
-        guarded = sql if len(fine) == ROWS else f"CASE WHEN row IN ({', '.join(fine) or '-1'}) THEN {sql} END"
+        guarded = (
+            sql
+            if len(fine) == ROWS
+            else f"CASE WHEN row IN ({', '.join(fine) or '-1'}) THEN {sql} END"
+        )
         selected.append(f"{guarded} AS c{at}")
     return spark.sql(f"SELECT {', '.join(selected)} FROM finish_rows").toArrow().sort_by("row")
 
@@ -200,14 +304,25 @@ def compare(spark: SparkSession, exprs: Sequence[Expr], close: float = 0.0) -> N
         wanted = found[f"c{at}"].to_pylist()
         for row, (a, b) in enumerate(zip(values, wanted, strict=True)):
             if not isinstance(a, FinishError):
-                assert same(a, b, close), (emit(expr, keys=NAMES), TABLE.slice(row, 1).to_pylist(), a, b)
+                assert same(a, b, close), (
+                    emit(expr, keys=NAMES),
+                    TABLE.slice(row, 1).to_pylist(),
+                    a,
+                    b,
+                )
     check_errors(spark, exprs, mine)
 
 
-def check_errors(spark: SparkSession, exprs: Sequence[Expr], mine: Sequence[list[object]], most: int = 4) -> None:
+def check_errors(
+    spark: SparkSession, exprs: Sequence[Expr], mine: Sequence[list[object]], most: int = 4
+) -> None:
     """Where we raise, Spark raises, and the same."""
-    failing = [(e, row, v) for e, values in zip(exprs, mine, strict=True) for row, v in enumerate(values)
-               if isinstance(v, FinishError)]  # fmt: skip
+    failing = [
+        (e, row, v)
+        for e, values in zip(exprs, mine, strict=True)
+        for row, v in enumerate(values)
+        if isinstance(v, FinishError)
+    ]
     for expr, row, error in failing[:: max(1, len(failing) // most)][:most]:
         sql = emit(expr, keys=NAMES)
         with pytest.raises(Exception, match=r"OVERFLOW|BY_ZERO") as caught:
@@ -217,21 +332,33 @@ def check_errors(spark: SparkSession, exprs: Sequence[Expr], mine: Sequence[list
 
 
 RULES = (
-    "NullPropagation", "ConstantFolding", "BooleanSimplification", "SimplifyConditionals", "SimplifyBinaryComparison",
-    "PushFoldableIntoBranches", "OptimizeIn", "ReorderAssociativeOperator", "UnwrapCastInBinaryComparison",
-    "ReplaceNullWithFalseInPredicate", "SimplifyConditionalsInPredicate", "RemoveDispensableExpressions",
+    "NullPropagation",
+    "ConstantFolding",
+    "BooleanSimplification",
+    "SimplifyConditionals",
+    "SimplifyBinaryComparison",
+    "PushFoldableIntoBranches",
+    "OptimizeIn",
+    "ReorderAssociativeOperator",
+    "UnwrapCastInBinaryComparison",
+    "ReplaceNullWithFalseInPredicate",
+    "SimplifyConditionalsInPredicate",
+    "RemoveDispensableExpressions",
     "NullDownPropagation",
-)  # fmt: skip
+)
 PLAINLY = {
     "spark.sql.subexpressionElimination.enabled": "false",
-    "spark.sql.optimizer.excludedRules": ",".join(f"org.apache.spark.sql.catalyst.optimizer.{r}" for r in RULES),
+    "spark.sql.optimizer.excludedRules": ",".join(
+        f"org.apache.spark.sql.catalyst.optimizer.{r}" for r in RULES
+    ),
 }
 
 
 @pytest.fixture(scope="module", autouse=True)
 def finish_rows(spark: SparkSession) -> Iterator[None]:
-    """Spark evaluates as written: no operand is left out because another is a constant NULL, and none is evaluated
-    because another of our many columns has it too.  Both change what raises, never a value."""
+    """Spark evaluates as written: no operand is left out because another is a constant NULL, and
+    none is evaluated because another of our many columns has it too.  Both change what raises,
+    never a value."""
     for name, value in PLAINLY.items():
         spark.conf.set(name, value)
     spark.createDataFrame(TABLE).cache().createOrReplaceTempView("finish_rows")
@@ -241,9 +368,15 @@ def finish_rows(spark: SparkSession) -> Iterator[None]:
 
 
 BATCH = settings(
-    max_examples=2, deadline=None, phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
-)  # fmt: skip
+    max_examples=2,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.data_too_large,
+    ],
+)
 
 
 @given(trees=st.lists(tree(), min_size=60, max_size=90))
@@ -262,14 +395,47 @@ def test_many_random_trees(spark: SparkSession, trees: list[Expr | None]) -> Non
 
 
 def test_every_operator_on_every_pair(spark: SparkSession) -> None:
-    pairs = [("n", "m"), ("i", "m"), ("i", "h"), ("h", "h"), ("x", "y"), ("f", "x"), ("f", "f"), ("n", "x")]
-    ops = ["+", "-", "*", "/", "%", *COMPARE, "greatest", "least", "nullif", "coalesce", "try_divide"]
+    pairs = [
+        ("n", "m"),
+        ("i", "m"),
+        ("i", "h"),
+        ("h", "h"),
+        ("x", "y"),
+        ("f", "x"),
+        ("f", "f"),
+        ("n", "x"),
+    ]
+    ops = [
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        *COMPARE,
+        "greatest",
+        "least",
+        "nullif",
+        "coalesce",
+        "try_divide",
+    ]
     exprs: list[Expr] = [call(op, LEAVES[a], LEAVES[b]) for a, b in pairs for op in ops]
     exprs += [call("div", LEAVES[a], LEAVES[b]) for a, b in (("n", "m"), ("i", "h"), ("n", "i"))]
-    exprs += [call(op, LEAVES[a]) for a in "nihxf" for op in ("abs", "negate", "floor", "ceil", "sign", "sqrt")]
-    exprs += [call(op, LEAVES[a], LEAVES[b]) for a, b in (("s", "t"), ("d", "w"), ("b", "b")) for op in COMPARE]
-    exprs += [Call(op, (LEAVES[a],), to) for a in "nihxfb" for to in (INT, BIGINT, SMALLINT, DOUBLE, FLOAT, BOOLEAN)
-              for op in ("cast", "try_cast")]  # fmt: skip
+    exprs += [
+        call(op, LEAVES[a])
+        for a in "nihxf"
+        for op in ("abs", "negate", "floor", "ceil", "sign", "sqrt")
+    ]
+    exprs += [
+        call(op, LEAVES[a], LEAVES[b])
+        for a, b in (("s", "t"), ("d", "w"), ("b", "b"))
+        for op in COMPARE
+    ]
+    exprs += [
+        Call(op, (LEAVES[a],), to)
+        for a in "nihxfb"
+        for to in (INT, BIGINT, SMALLINT, DOUBLE, FLOAT, BOOLEAN)
+        for op in ("cast", "try_cast")
+    ]
     exprs += [to(TIMESTAMP, LEAVES["d"]), to(DATE, LEAVES["w"])]
     edge = to(DOUBLE, LEAVES["n"])  # among them 2⁶³ and -2⁶³
     exprs += [call("floor", edge), call("ceil", edge), to(BIGINT, edge)]
@@ -279,8 +445,12 @@ def test_every_operator_on_every_pair(spark: SparkSession) -> None:
 
 
 def test_whole_numbers_beside_decimals(spark: SparkSession) -> None:
-    limits = [Literal("2.5", decimal(2, 1)), Literal("-7.00", decimal(3, 2)), Literal("100", decimal(3, 0)),
-              Literal("3000000000.0000001", decimal(17, 7))]  # fmt: skip
+    limits = [
+        Literal("2.5", decimal(2, 1)),
+        Literal("-7.00", decimal(3, 2)),
+        Literal("100", decimal(3, 0)),
+        Literal("3000000000.0000001", decimal(17, 7)),
+    ]
     exprs = [call(op, LEAVES[n], c) for op in COMPARE for n in "ni" for c in limits]
     exprs += [call(op, c, LEAVES["n"]) for op in COMPARE for c in limits]
     assert [supports(e) for e in exprs] == [None] * len(exprs)
@@ -302,21 +472,34 @@ def test_choices_are_lazy(spark: SparkSession) -> None:
         call("try_divide", risky, m),
     ]
     assert all(not isinstance(v, FinishError) for e in guards for v in ours(e))
-    unguarded: list[Expr] = [call("and", positive, call("<>", m, zero)), call("coalesce", to(DOUBLE, m), risky),
-                             call("in", n, zero, to(BIGINT, risky)), call("+", call("nullif", n, n), risky),
-                             call("/", risky, call("nullif", m, m))]  # fmt: skip
+    unguarded: list[Expr] = [
+        call("and", positive, call("<>", m, zero)),
+        call("coalesce", to(DOUBLE, m), risky),
+        call("in", n, zero, to(BIGINT, risky)),
+        call("+", call("nullif", n, n), risky),
+        call("/", risky, call("nullif", m, m)),
+    ]
     compare(spark, guards + unguarded)
 
 
 def test_round_is_of_the_shortest_decimal(spark: SparkSession, seed: int) -> None:
     random = np.random.default_rng(seed)
-    ties = [round(k + 0.5) / 10.0**p + 0.5 / 10.0**p for p in range(5) for k in random.integers(-10_000, 10_000, 60)]
+    ties = [
+        round(k + 0.5) / 10.0**p + 0.5 / 10.0**p
+        for p in range(5)
+        for k in random.integers(-10_000, 10_000, 60)
+    ]
     spread = (random.standard_normal(300) * 10.0 ** random.integers(-8, 18, 300)).tolist()
     spread += (random.integers(-(10**6), 10**6, 300) / 1000).tolist()
-    values = pa.array([*ties, *spread, 5e-324, 1.7976931348623157e308, -0.0, 0.005, 1.005, 2.675, 1e22, -0.4])
+    values = pa.array(
+        [*ties, *spread, 5e-324, 1.7976931348623157e308, -0.0, 0.005, 1.005, 2.675, 1e22, -0.4]
+    )
     spark.createDataFrame(pa.table({"v": values})).createOrReplaceTempView("finish_round")
     leaf = Key(0, DOUBLE)
-    for digits in (-3, -1):  # by Java 17, 4.35653023535365e16 rounds to …536000; by Java 19, to …537000
+    for digits in (
+        -3,
+        -1,
+    ):  # by Java 17, 4.35653023535365e16 rounds to …536000; by Java 19, to …537000
         assert supports(call("round", leaf, Literal(digits, INT))) == "round to tens or more"
     for digits in (0, 1, 2, 3, 4, 10, 17, 25):
         expr = call("round", leaf, Literal(digits, INT))
@@ -334,7 +517,8 @@ def test_transcendentals_within_a_few_ulp(spark: SparkSession) -> None:
     compare(spark, exprs, close=1e-15)
 
 
-# -- without Spark ------------------------------------------------------------------------------------------------
+# -- without Spark
+# ------------------------------------------------------------------------------------------------
 
 TOTAL = Aggregate("sum", (Column("q", INT),), BIGINT)
 
@@ -361,7 +545,14 @@ def test_bare_outputs_are_passed_through() -> None:
     [
         (call("*", TOTAL, Literal("1.5", decimal(2, 1))), "decimal"),
         (call("/", TOTAL, Literal("1.5", decimal(2, 1))), "decimal"),
-        (call(">", Aggregate("sum", (Column("p", decimal(9, 2)),), decimal(19, 2)), Literal(1, INT)), "decimal"),
+        (
+            call(
+                ">",
+                Aggregate("sum", (Column("p", decimal(9, 2)),), decimal(19, 2)),
+                Literal(1, INT),
+            ),
+            "decimal",
+        ),
         (call("upper", LEAVES["s"]), "upper"),
         (call("=", call("lower", LEAVES["s"]), Literal("a", STRING)), "lower"),
         (to(STRING, TOTAL), "cast from bigint to string"),
@@ -381,11 +572,21 @@ def test_refusals(expr: Expr, reason: str) -> None:
 def test_decimal_constants_beside_doubles() -> None:
     mean = Aggregate("avg", (Column("p", DOUBLE),), DOUBLE)
     tenth = Literal("0.1", decimal(1, 1))
-    exprs = (call("*", mean, tenth), call(">", mean, tenth), call("coalesce", mean, tenth), to(DOUBLE, tenth),
-             call("nullif", mean, tenth), call("in", mean, tenth, Literal("0.2", decimal(1, 1))))  # fmt: skip
+    exprs = (
+        call("*", mean, tenth),
+        call(">", mean, tenth),
+        call("coalesce", mean, tenth),
+        to(DOUBLE, tenth),
+        call("nullif", mean, tenth),
+        call("in", mean, tenth, Literal("0.2", decimal(1, 1))),
+    )
     assert [supports(e) for e in exprs] == [None] * 6
     outputs = [compile_finish(e).run({mean: pa.array([3.0, 0.1, None])}, 3) for e in exprs]
     assert [a.to_pylist() for a in outputs] == [
-        [3.0 * 0.1, 0.1 * 0.1, None], [True, False, None], [3.0, 0.1, 0.1], [0.1, 0.1, 0.1], [3.0, None, None],
+        [3.0 * 0.1, 0.1 * 0.1, None],
+        [True, False, None],
+        [3.0, 0.1, 0.1],
+        [0.1, 0.1, 0.1],
+        [3.0, None, None],
         [False, True, None],
-    ]  # fmt: skip
+    ]

@@ -1,4 +1,5 @@
-"""What every family must do, whatever it shares.  A family is held to it by one `Case` in `test_conformance.py`.
+"""What every family must do, whatever it shares.  A family is held to it by one `Case` in
+`test_conformance.py`.
 
 A case is some queries over the stream of `tests/engine/race.py` (relation `s`), all of one family.
 """
@@ -26,8 +27,8 @@ CLAIM_S_MAX = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`replaced`: a query to come in place of `gone`, of the same family; `has_windows`: only closed ones are answered;
-    `leaves_late_out`: rows that are late count in no answer."""
+    """`replaced`: a query to come in place of `gone`, of the same family; `has_windows`: only
+    closed ones are answered; `leaves_late_out`: rows that are late count in no answer."""
 
     family: str
     queries: Mapping[str, str]
@@ -57,7 +58,9 @@ def check_answers(case: Case, race: Race, *names: str) -> None:
         assert same_rows(ours, canonical(theirs, theirs.column_names)), f"{name}: {ours}"
 
 
-def claims_are_pure_and_quick(case: Case, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def claims_are_pure_and_quick(
+    case: Case, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     eng = race_of(case, spark, folder).eng
     for name, sql in case.queries.items():
         texts = [bind(sql, eng.catalog.relations, name=name) for _ in range(2)]
@@ -75,7 +78,10 @@ def answers_are_sparks_after_restarts(
 ) -> None:
     race = race_of(case, spark, folder)
     for at_s in (0, 40, 80):
-        race.feed(rows_of(at_s, 30), [*rows_of(at_s + 29, 5), *([row(at_s - 15)] if case.leaves_late_out else [])])
+        race.feed(
+            rows_of(at_s, 30),
+            [*rows_of(at_s + 29, 5), *([row(at_s - 15)] if case.leaves_late_out else [])],
+        )
         race.eng.run()
         check_answers(case, race, *case.queries)
         race.open()
@@ -103,8 +109,11 @@ def a_round_that_was_not_committed_is_done_again(
     check_answers(case, race, *case.queries)
 
 
-def queries_come_and_go(case: Case, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who stays does not notice; who comes before the first row of a stream is answered from there."""
+def queries_come_and_go(
+    case: Case, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who stays does not notice; who comes before the first row of a stream is answered from
+    there."""
     race = race_of(case, spark, folder)
     race.eng.drop(case.gone)
     race.eng.add(case.replaced[1], name=case.replaced[0])
@@ -129,7 +138,9 @@ def it_is_explained_listed_and_described(
     whole = race.eng.explain()
     lines = plan.explain(relation, {})
     assert lines and lines[0] in whole
-    assert set(plan.price(relation, {})) & set(next(f for f in registry.FAMILIES if f.name == case.family).stages)
+    assert set(plan.price(relation, {})) & set(
+        next(f for f in registry.FAMILIES if f.name == case.family).stages
+    )
     for name in case.queries:
         title = plan.explain_query(race.eng.catalog.query(name).id, {})[0]
         assert f"  runs:     {title}" in race.eng.explain(name).splitlines()
@@ -139,7 +150,9 @@ def it_is_explained_listed_and_described(
         assert race.eng.results(name, limit=1).column_names == race.eng.results(name).column_names
     assert {q.family for q in race.eng.queries()} == {case.family}
     is_last = case.family == registry.FAMILIES[-1].name
-    assert all(bool(q.reason) == is_last for q in race.eng.queries()), "a reason says why nobody shares it"
+    assert all(bool(q.reason) == is_last for q in race.eng.queries()), (
+        "a reason says why nobody shares it"
+    )
 
 
 def shares_add_up_to_what_was_measured(

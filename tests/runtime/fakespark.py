@@ -1,4 +1,5 @@
-"""A Spark of a page: the logs Spark keeps, as carelessly as it does: renamed, never synced, read without mercy."""
+"""A Spark of a page: the logs Spark keeps, as carelessly as it does: renamed, never synced, read
+without mercy."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class SparkStuckError(Exception):
 
 
 class FakeRows(list[int]):
-    """The numbers of the files of a round, as its rows: whatever is selected of them, they are all."""
+    """The numbers of the files of a round, as its rows: whatever is selected of them, they are
+    all."""
 
     columns: tuple[str, ...] = ()
 
@@ -52,7 +54,14 @@ class FakeSpark:
             self._run(number, done, end, source, round_of)
             number, done = number + 1, end
 
-    def _run(self, number: int, start: int, end: int, source: Path, round_of: Callable[[list[int], int], None]) -> None:
+    def _run(
+        self,
+        number: int,
+        start: int,
+        end: int,
+        source: Path,
+        round_of: Callable[[list[int], int], None],
+    ) -> None:
         logged = [json.loads(self._body(f"sources/0/{n}")[0]) for n in range(start + 1, end + 1)]
         round_of(FakeRows(int(Path(entry["path"]).stem) for entry in logged), number)
         self._put(f"commits/{number}", "v1\n{}")
@@ -65,7 +74,11 @@ class FakeSpark:
         if not new:
             return ids[-1] if ids else -1
         number = ids[-1] + 1 if ids else 0
-        entry = {"path": f"file://{new[0]}", "timestamp": int(new[0].stat().st_mtime * 1000), "batchId": number}
+        entry = {
+            "path": f"file://{new[0]}",
+            "timestamp": int(new[0].stat().st_mtime * 1000),
+            "batchId": number,
+        }
         self._put(f"sources/0/{number}", f"v1\n{json.dumps(entry)}")
         return number
 
@@ -77,7 +90,9 @@ class FakeSpark:
         return (self._disk.root / self._at / name).exists()
 
     def _ids(self, kind: str) -> list[int]:
-        return sorted(int(p.name) for p in (self._disk.root / self._at / kind).iterdir() if p.name.isdigit())
+        return sorted(
+            int(p.name) for p in (self._disk.root / self._at / kind).iterdir() if p.name.isdigit()
+        )
 
     def _text(self, name: str) -> str:
         try:

@@ -1,7 +1,9 @@
-"""Rounds of a stream and a table that are joined, without a JVM: the real pipelines, joints and workers' code.
+"""Rounds of a stream and a table that are joined, without a JVM: the real pipelines, joints and
+workers' code.
 
-A worker is a call in this process, and what it writes goes through the scenario's disk, which may record it.  Rounds
-come in the same order in every run, so an answer has the same `seq` in every run.
+A worker is a call in this process, and what it writes goes through the scenario's disk, which may
+record it.  Rounds come in the same order in every run, so an answer has the same `seq` in every
+run.
 """
 
 from __future__ import annotations
@@ -49,12 +51,16 @@ QUERIES = {
     "select": "SELECT r.v AS rv, t.v AS tv FROM r JOIN t ON r.k = t.k WHERE r.v > 2 AND t.v < 17",
     "self": "SELECT x.v AS xv, y.v AS yv FROM t x JOIN t y ON x.k = y.k",
     "timed": "SELECT x.v AS xv, y.v AS yv FROM r x JOIN r y ON x.k = y.k AND y.ts BETWEEN x.ts - INTERVAL '2' SECONDS "
-             "AND x.ts",
+    "AND x.ts",
     "any": "SELECT x.v AS xv, y.v AS yv FROM r x JOIN r y ON x.k = y.k",
     "wide": "SELECT r.k AS rk, t.k AS tk FROM r JOIN t ON abs(t.v - r.v) <= 12",
 }
 STEPS = (
-    Step(add=("band", "select")), Step(files=1), Step(files=2), Step(drop="band"), Step(add=("wide", "band", "self")),
+    Step(add=("band", "select")),
+    Step(files=1),
+    Step(files=2),
+    Step(drop="band"),
+    Step(add=("wide", "band", "self")),
     Step(files=3),
 )
 ROWS = 6
@@ -68,7 +74,10 @@ def rows_of(relation: str, index: int) -> tuple[Row, ...]:
     """File `index` of a relation; keys of a file are different, those of files are not."""
     r = Random(f"{relation}{index}")
     keys = r.sample(range(8), ROWS)
-    return tuple({"k": k, "v": r.randrange(20), "gone": r.random() < 0.3, "ts": index * 1_000_000} for k in keys)
+    return tuple(
+        {"k": k, "v": r.randrange(20), "gone": r.random() < 0.3, "ts": index * 1_000_000}
+        for k in keys
+    )
 
 
 class Files(FakeRows):
@@ -82,7 +91,9 @@ class Files(FakeRows):
 
     @property
     def sparkSession(self) -> Any:
-        return SimpleNamespace(range=lambda first, last, *_: pa.table({"id": pa.array(range(first, last))}))
+        return SimpleNamespace(
+            range=lambda first, last, *_: pa.table({"id": pa.array(range(first, last))})
+        )
 
 
 class CountJob:
@@ -111,12 +122,15 @@ class CountWork:
         pass
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
-        rows = [row for index in cast(list[int], batch.frame) for row in rows_of(self._relation, index)]
+        rows = [
+            row for index in cast(list[int], batch.frame) for row in rows_of(self._relation, index)
+        ]
         census = Census(rows=len(rows), newest_us=max((row["ts"] for row in rows), default=None))
         return Reading(lambda round, watch: Outcome(), census)
 
 
-# -- workers, in process ------------------------------------------------------------------------------------
+# -- workers, in process
+# ------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -137,9 +151,11 @@ def workers(disk: Disk) -> Iterator[None]:
 
     job._store.cache_clear()
     context = SimpleNamespace(get=lambda: SimpleNamespace(partitionId=lambda: 0))
-    with patch.multiple(job, _rows=_rows, _collected=_collected, TaskContext=context), patch(
-        "headrace.families.joins.probing.write_table", write
-    ), patch("headrace.families.joins.probes.write_table", write):
+    with (
+        patch.multiple(job, _rows=_rows, _collected=_collected, TaskContext=context),
+        patch("headrace.families.joins.probing.write_table", write),
+        patch("headrace.families.joins.probes.write_table", write),
+    ):
         yield
 
 
@@ -152,7 +168,9 @@ def _rows(batch: Batch, place: Place | None) -> pa.Table:
 
 
 def _arrow(rows: list[Row]) -> pa.Table:
-    table = pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()})
+    table = pa.table(
+        {name: pa.array([row[name] for row in rows], kind) for name, kind in TYPES.items()}
+    )
     return table.append_column(KIND, pa.array(np.zeros(len(rows), np.int8)))
 
 
@@ -160,15 +178,22 @@ def _collected(rows: pa.Table, work: job.Work) -> list[str]:
     return [found.column(0)[0].as_py() for found in work(iter(rows.to_batches()))]
 
 
-# -- the steps ----------------------------------------------------------------------------------------------
+# -- the steps
+# ----------------------------------------------------------------------------------------------
 
 
 class JoinScenario:
-    """All steps the home does not have yet.  `acked` is called when something has been promised; `restarts`: before
-    files are read all that is remembered is forgotten, as by another process."""
+    """All steps the home does not have yet.  `acked` is called when something has been promised;
+    `restarts`: before files are read all that is remembered is forgotten, as by another process."""
 
-    def __init__(self, disk: Disk, source: Path, acked: Callable[[Promise], None] = lambda promise: None,
-                 restarts: bool = False, manifests_kept: int = 100) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        source: Path,
+        acked: Callable[[Promise], None] = lambda promise: None,
+        restarts: bool = False,
+        manifests_kept: int = 100,
+    ) -> None:
         self._disk = disk
         self._source = source
         self._sources = {name: source / name for name in NAMES}
@@ -206,8 +231,15 @@ class JoinScenario:
         for name, relation in relations_of(self._source).items():
             place = Place(self._disk, self._ledger(name), relation, self._config)
             place.make_folders(JoinsJob.folders)
-            self.pipelines[name] = Pipeline(self.home, relation, self.catalog, jobs, self._config,
-                                            lambda registered: "joins", AtOnce())
+            self.pipelines[name] = Pipeline(
+                self.home,
+                relation,
+                self.catalog,
+                jobs,
+                self._config,
+                lambda registered: "joins",
+                AtOnce(),
+            )
 
     def do(self, step: Step) -> None:
         if step.add:
@@ -277,11 +309,13 @@ def reveal_both(source: Path, files: int) -> None:
         reveal(source / name, count)
 
 
-# -- what is there ------------------------------------------------------------------------------------------
+# -- what is there
+# ------------------------------------------------------------------------------------------
 
 
 def seen_by_watcher(disk: Disk, checks: bool = True) -> Seen:
-    """All committed answers of the live queries, by place; with `checks` every kept file is looked at."""
+    """All committed answers of the live queries, by place; with `checks` every kept file is looked
+    at."""
     catalog, home = Catalog(disk, Config()), Home(disk.root, disk)
     ledgers = {name: Ledger(disk, home.stream_folder(name)) for name in catalog.relations}
     for ledger in ledgers.values() if checks else ():
@@ -298,8 +332,12 @@ def reader_of(disk: Disk) -> JoinReader:
     return JoinReader(disk.root, relation_of, lambda name: Ledger(disk, home.stream_folder(name)))
 
 
-def watched(reader: JoinReader, registered: Registered, since: int | None = None) -> list[tuple[int, Row]]:
-    answers = watch_answers(registered, lambda: reader.log(registered), since, lambda: False, CommitSignal())
+def watched(
+    reader: JoinReader, registered: Registered, since: int | None = None
+) -> list[tuple[int, Row]]:
+    answers = watch_answers(
+        registered, lambda: reader.log(registered), since, lambda: False, CommitSignal()
+    )
     return [(a.seq, dict(a)) for a in answers]
 
 
@@ -321,5 +359,9 @@ def joined_by_hand(files: int) -> Counter[tuple[Any, ...]]:
             t.pop(row["k"], None)
             if not row["gone"]:
                 t[row["k"]] = row
-    return Counter((x["v"], y["v"]) for x in r for y in t.values()
-                   if x["k"] == y["k"] and x["v"] > 2 and y["v"] < 17)
+    return Counter(
+        (x["v"], y["v"])
+        for x in r
+        for y in t.values()
+        if x["k"] == y["k"] and x["v"] > 2 and y["v"] < 17
+    )

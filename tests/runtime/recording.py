@@ -1,8 +1,9 @@
 """A disk that remembers, and what a power cut would leave of it.
 
-`RecordingDisk` does every operation and notes it.  `Model` replays any prefix of the notes as a file system that
-promises only what POSIX does: a file's content is safe after its own sync, a name after the sync of its folder.
-`Model.leave` writes to a folder what a crash at that point may leave, for each way the unsynced part may fare.
+`RecordingDisk` does every operation and notes it.  `Model` replays any prefix of the notes as a
+file system that promises only what POSIX does: a file's content is safe after its own sync, a name
+after the sync of its folder. `Model.leave` writes to a folder what a crash at that point may leave,
+for each way the unsynced part may fare.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from headrace.disk import Bytes, Disk
 
 @dataclass(frozen=True)
 class Promise:
-    """What had been promised: catalog version, round, epoch; and how many source files there were."""
+    """What had been promised: catalog version, round, epoch; and how many source files there
+    were."""
 
     version: int = 0
     round_id: int = -1
@@ -102,7 +104,8 @@ def _clean(path: str) -> str:
     return PurePosixPath(path).as_posix() if path else ""
 
 
-# -- the file system on paper ------------------------------------------------------------------------------
+# -- the file system on paper
+# ------------------------------------------------------------------------------
 
 
 @dataclass
@@ -129,7 +132,8 @@ def dropped(safe: bytes | None, now: bytes) -> bytes:
 
 
 def torn(safe: bytes | None, now: bytes) -> bytes:
-    """Half of what was being written: of the end for an append, of the whole for another content."""
+    """Half of what was being written: of the end for an append, of the whole for another
+    content."""
     done = len(safe) if safe is not None and now.startswith(safe) else 0
     return now[: done + (len(now) - done) // 2]
 
@@ -160,7 +164,9 @@ def crashes(seed: int) -> list[Crash]:
 
 
 def pure_crash(fate: Fate, stays: bool) -> Crash:
-    return Crash(f"{fate.__name__} content, names {'kept' if stays else 'lost'}", lambda: fate, lambda: stays)
+    return Crash(
+        f"{fate.__name__} content, names {'kept' if stays else 'lost'}", lambda: fate, lambda: stays
+    )
 
 
 def mixed_crash(name: str, r: Random) -> Crash:
@@ -229,7 +235,8 @@ def _name(path: str) -> str:
 
 
 def _names(node: Node, crash: Crash) -> dict[str, Node]:
-    """Which names of a folder survive: the safe ones, and of the changes since those that fate keeps."""
+    """Which names of a folder survive: the safe ones, and of the changes since those that fate
+    keeps."""
     names: dict[str, Node] = {}
     for name in sorted({*node.names, *node.safe_names}):
         now, safe = node.names.get(name), node.safe_names.get(name)

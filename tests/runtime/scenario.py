@@ -1,7 +1,8 @@
 """Rounds without a JVM: the real home, catalog, ledger and `Pipeline`, driven by a Spark of a page.
 
-`SumWork` is a family with durable state: it answers each input file with the sum of all values so far, so that a
-lost, repeated or half-restored round shows in every later answer, however files are cut into rounds.
+`SumWork` is a family with durable state: it answers each input file with the sum of all values so
+far, so that a lost, repeated or half-restored round shows in every later answer, however files are
+cut into rounds.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class SumJob:
 
 
 class SumWork:
-    """State: what each round added to the sum, in the pane log, whose old rounds are folded into one; and rows that
-    Spark would have written."""
+    """State: what each round added to the sum, in the pane log, whose old rounds are folded into
+    one; and rows that Spark would have written."""
 
     reads_rows = True
 
@@ -85,8 +86,10 @@ class SumWork:
         added = int(totals[-1]) - self._sum if len(files) else 0
         self._sum += added
         outcome = Outcome()
-        outcome.blocks = [Block(np.array([r.id]), np.array([len(files)]), np.array(files), (pa.array(totals),))
-                          for r in self._queries]
+        outcome.blocks = [
+            Block(np.array([r.id]), np.array([len(files)]), np.array(files), (pa.array(totals),))
+            for r in self._queries
+        ]
         mark = self._log.append(round.id, None, None, CUTS, pa.table({"sum": pa.array([added])}))
         self._fold(round.id)
         outcome.keep = {"panes": self._log.keep_from(None), "rows": round.id}
@@ -103,7 +106,9 @@ class SumWork:
         if len(old) > 1:
             path = f"{self._place.folder}/folded/{round_id:012d}-0.arrow"
             table = pa.table({"sum": pa.array([self._total(old)])})
-            self._log.rounds[:-KEPT_ROUNDS] = [self._log.write(path, old[-1].round_id, None, None, CUTS, table)]
+            self._log.rounds[:-KEPT_ROUNDS] = [
+                self._log.write(path, old[-1].round_id, None, None, CUTS, table)
+            ]
 
     def _spark_writes(self, round_id: int, files: list[int]) -> list[Any]:
         disk, folder = self._place.disk, f"{self._place.folder}/rows/{round_id:012d}"
@@ -135,7 +140,8 @@ class AtLast(Later):
             work()
 
 
-# -- the steps ----------------------------------------------------------------------------------------------
+# -- the steps
+# ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -148,8 +154,13 @@ class Step:
 
 
 STEPS = (
-    Step(add=("a",)), Step(files=1), Step(add=("b", "c")), Step(drop="a"), Step(files=3),
-    Step(add=("a",)), Step(files=4),
+    Step(add=("a",)),
+    Step(files=1),
+    Step(add=("b", "c")),
+    Step(drop="a"),
+    Step(files=3),
+    Step(add=("a",)),
+    Step(files=4),
 )
 IDS = 4
 LIVE = (2, 3, 4)
@@ -158,8 +169,14 @@ LIVE = (2, 3, 4)
 class Scenario:
     """All steps the home does not have yet.  `acked` is called when something has been promised."""
 
-    def __init__(self, disk: Disk, source: Path, acked: Callable[[Promise], None] = lambda promise: None,
-                 manifests_kept: int = 100, later: type[Later] | None = None) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        source: Path,
+        acked: Callable[[Promise], None] = lambda promise: None,
+        manifests_kept: int = 100,
+        later: type[Later] | None = None,
+    ) -> None:
         self._disk = disk
         self._source = source
         self._acked = acked
@@ -189,10 +206,19 @@ class Scenario:
         else:
             reveal(self._source, max(step.files, len(list(self._source.iterdir()))))
             self._promise()
-            pipeline = Pipeline(self.home, relation, self.catalog, [SumJob()], self._config, lambda r: "sums",
-                                self._later())
+            pipeline = Pipeline(
+                self.home,
+                relation,
+                self.catalog,
+                [SumJob()],
+                self._config,
+                lambda r: "sums",
+                self._later(),
+            )
             pipeline.open()
-            FakeSpark(self._disk, pipeline.ledger.folder).drain(self._source, self._round_of(pipeline))
+            FakeSpark(self._disk, pipeline.ledger.folder).drain(
+                self._source, self._round_of(pipeline)
+            )
             pipeline._settle()
             self._note(pipeline)
         self._promise()
@@ -210,7 +236,14 @@ class Scenario:
             self._promise()
 
     def _promise(self) -> None:
-        self._acked(Promise(self.catalog.version, self._rounds, self.home.epoch, len(list(self._source.iterdir()))))
+        self._acked(
+            Promise(
+                self.catalog.version,
+                self._rounds,
+                self.home.epoch,
+                len(list(self._source.iterdir())),
+            )
+        )
 
     def _to_do(self) -> list[Step]:
         changes, steps = self.catalog.version - 1, list(STEPS)
@@ -221,7 +254,9 @@ class Scenario:
 
 def relation_of(source: Path) -> Relation:
     fields = (Field("v", BIGINT), Field("ts", TIMESTAMP))
-    return Relation("s", f"parquet:{source}?recursiveFileLookup=true", fields, "ts")  # rounds take the rows as given
+    return Relation(
+        "s", f"parquet:{source}?recursiveFileLookup=true", fields, "ts"
+    )  # rounds take the rows as given
 
 
 @cache
@@ -243,7 +278,8 @@ def reveal(source: Path, files: int) -> None:
 
 
 def answers(disk: Disk, source: Path) -> dict[int, list[tuple[int, int]]]:
-    """By query id: (file, sum so far) as committed; every file of every kept round is checked on the way."""
+    """By query id: (file, sum so far) as committed; every file of every kept round is checked on
+    the way."""
     ledger = Ledger(disk, "streams/s")
     ledger.check_sizes()
     for mark in ledger.kept_files():
@@ -252,7 +288,9 @@ def answers(disk: Disk, source: Path) -> dict[int, list[tuple[int, int]]]:
     found: dict[int, list[tuple[int, int]]] = {}
     for query_id in range(1, IDS + 1):
         tables = [table for _, table in log.read_all(query_id, query)]
-        found[query_id] = [(_micros(row["window_end"]), row["total"]) for t in tables for row in t.to_pylist()]
+        found[query_id] = [
+            (_micros(row["window_end"]), row["total"]) for t in tables for row in t.to_pylist()
+        ]
     return found
 
 

@@ -28,12 +28,14 @@ from tests.runtime.test_ledger import manifest
 
 FOLDER = "streams/s"
 
-COLUMNS = st.sampled_from([
-    (pa.int64(), st.none() | st.integers(-(2**63), 2**63 - 1)),
-    (pa.float64(), st.none() | st.floats(allow_nan=False)),
-    (pa.string(), st.none() | st.text(max_size=5)),
-    (pa.bool_(), st.none() | st.booleans()),
-])
+COLUMNS = st.sampled_from(
+    [
+        (pa.int64(), st.none() | st.integers(-(2**63), 2**63 - 1)),
+        (pa.float64(), st.none() | st.floats(allow_nan=False)),
+        (pa.string(), st.none() | st.text(max_size=5)),
+        (pa.bool_(), st.none() | st.booleans()),
+    ]
+)
 
 
 def query_of(sql: str = SQL) -> Query:
@@ -53,7 +55,9 @@ def draw_blocks(draw: st.DrawFn) -> list[Block]:
         ends = draw(st.lists(st.integers(-(2**40), 2**40), min_size=rows, max_size=rows))
         ids = np.arange(next_id, next_id + len(counts), dtype=np.int64)
         next_id += len(counts)
-        blocks.append(Block(ids, np.array(counts, np.int64), np.array(ends, np.int64), tuple(columns)))
+        blocks.append(
+            Block(ids, np.array(counts, np.int64), np.array(ends, np.int64), tuple(columns))
+        )
     return blocks
 
 
@@ -68,7 +72,9 @@ def test_what_is_packed_is_read(blocks: list[Block]) -> None:
             found = file.rows(query_id)
             assert found is not None
             expected = [pa.array(block.end_us), *block.columns]
-            assert [c.to_pylist() for c in found.columns] == [c.slice(start, count).to_pylist() for c in expected]
+            assert [c.to_pylist() for c in found.columns] == [
+                c.slice(start, count).to_pylist() for c in expected
+            ]
             start += count
     assert file.counts() == counts
     assert file.rows(10_000) is None
@@ -80,7 +86,9 @@ def test_not_an_answers_file() -> None:
 
 
 def test_answers_have_the_columns_of_the_select_and_their_window() -> None:
-    query = query_of("SELECT window.end AS e, sum(v) AS total, window FROM s GROUP BY window(ts, '2 seconds')")
+    query = query_of(
+        "SELECT window.end AS e, sum(v) AS total, window FROM s GROUP BY window(ts, '2 seconds')"
+    )
     stored = pa.table({"c0": pa.array([5_000_000]), "c1": pa.array([7])})
     row = dress(query, stored).to_pylist()[0]
     assert list(row) == ["e", "total", "window", "window_start", "window_end"]
@@ -88,7 +96,8 @@ def test_answers_have_the_columns_of_the_select_and_their_window() -> None:
     assert (row["window_end"] - row["window_start"]).total_seconds() == 2
 
 
-# -- the log ------------------------------------------------------------------------------------------------
+# -- the log
+# ------------------------------------------------------------------------------------------------
 
 
 class Log:
@@ -112,7 +121,9 @@ class Log:
     def watch(
         self, since: int | None = None, goes_on: Callable[[], bool] = lambda: False
     ) -> Iterator[tuple[int, object]]:
-        for answer in watch_answers(self.registered, lambda: self.answers, since, goes_on, CommitSignal()):
+        for answer in watch_answers(
+            self.registered, lambda: self.answers, since, goes_on, CommitSignal()
+        ):
             yield answer.seq, answer["total"]
 
 
@@ -125,7 +136,9 @@ def test_answers_by_round_and_query(log: Log) -> None:
     log.commit(1, 2)
     log.commit(9, query_id=2)
     log.commit(3)
-    found = [(r, t.column("total").to_pylist()) for r, t in log.answers.read_all(1, log.registered.query)]
+    found = [
+        (r, t.column("total").to_pylist()) for r, t in log.answers.read_all(1, log.registered.query)
+    ]
     assert found == [(0, [1, 2]), (2, [3])]
     assert log.answers.counts() == {1: 3, 2: 1}
     assert [r for r, _ in log.answers.read_all(1, log.registered.query, after=0)] == [2]
@@ -136,7 +149,10 @@ def test_a_damaged_answers_file_is_named(log: Log, content: bytes | None) -> Non
     log.commit(1, 2)
     path = log.disk.root / shared_path(FOLDER, 0)
     path.unlink() if content is None else path.write_bytes(content)
-    asks: list[Callable[[], object]] = [log.answers.counts, lambda: log.answers.read(1, log.registered.query, 0)]
+    asks: list[Callable[[], object]] = [
+        log.answers.counts,
+        lambda: log.answers.read(1, log.registered.query, 0),
+    ]
     for ask in asks:
         with pytest.raises(HomeError) as caught:
             ask()
@@ -152,7 +168,7 @@ def test_a_watcher_resumes_after_any_answer(log: Log) -> None:
     assert [v for _, v in seen] == [1, 2, 3, 4, 5]
     assert [s for s, _ in seen] == sorted({s for s, _ in seen})
     for n, (seq, _) in enumerate(seen):
-        assert list(log.watch(since=seq)) == seen[n + 1:]
+        assert list(log.watch(since=seq)) == seen[n + 1 :]
 
 
 def test_a_watcher_goes_on_as_rounds_are_committed(log: Log) -> None:
@@ -202,21 +218,32 @@ def test_answers_that_have_been_removed_are_said_to_be(log: Log) -> None:
 
 
 def test_answers_in_pieces_read_as_one(tmp_path: Path) -> None:
-    """All but the last piece are files of their own, before the round's; rows of a query follow each other."""
+    """All but the last piece are files of their own, before the round's; rows of a query follow
+    each other."""
     disk = QuickDisk(tmp_path / "race")
     Home(disk.root, disk).stream_folder("s")
     pieces = Pieces(disk, FOLDER, 0)
     for i, ids in enumerate(([1, 2], [], [2], [1, 2])):
         values = pa.array([10 * i + query_id for query_id in ids], pa.int64())
-        block = Block(np.array(ids), np.ones(len(ids), np.int64), np.full(len(ids), (i + 1) * 10**6), (values,))
+        block = Block(
+            np.array(ids),
+            np.ones(len(ids), np.int64),
+            np.full(len(ids), (i + 1) * 10**6),
+            (values,),
+        )
         pieces.add([block] if ids else [])
     last = pack(pieces.last)
     disk.put(shared_path(FOLDER, 0), last)
     names = [mark.path.rpartition("/")[2] for mark in pieces.marks]
     assert names == ["000000000000.000000.arrow", "000000000000.000001.arrow"]
     ledger = Ledger(disk, FOLDER)
-    ledger.commit(replace(manifest(0), files=(*pieces.marks, mark_of(shared_path(FOLDER, 0), last))))
+    ledger.commit(
+        replace(manifest(0), files=(*pieces.marks, mark_of(shared_path(FOLDER, 0), last)))
+    )
     log = AnswerLog(disk, ledger)
     found = {i: log.read(i, query_of(), 0) for i in (1, 2, 3)}
-    assert {i: t.column("total").to_pylist() for i, t in found.items() if t is not None} == {1: [1, 31], 2: [2, 22, 32]}
+    assert {i: t.column("total").to_pylist() for i, t in found.items() if t is not None} == {
+        1: [1, 31],
+        2: [2, 22, 32],
+    }
     assert log.counts() == {1: 2, 2: 3}

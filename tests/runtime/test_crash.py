@@ -1,7 +1,8 @@
 """Cut the power after every disk operation, in every way unsynced data may fare, and go on.
 
-What had been promised is there, nothing half-done is seen, every committed file checks, and the run ends with the
-answers of an undisturbed one.  Then the same with syncs forgotten on purpose: the test must notice each.
+What had been promised is there, nothing half-done is seen, every committed file checks, and the run
+ends with the answers of an undisturbed one.  Then the same with syncs forgotten on purpose: the
+test must notice each.
 """
 
 from __future__ import annotations
@@ -19,7 +20,18 @@ from headrace.runtime.home import Home
 from headrace.runtime.later import Later
 from headrace.runtime.ledger import Ledger
 from tests.runtime.fakespark import SparkStuckError
-from tests.runtime.recording import HOME, Crash, Model, Op, Promise, QuickDisk, RecordingDisk, crashes, dropped, kept
+from tests.runtime.recording import (
+    HOME,
+    Crash,
+    Model,
+    Op,
+    Promise,
+    QuickDisk,
+    RecordingDisk,
+    crashes,
+    dropped,
+    kept,
+)
 from tests.runtime.scenario import LIVE, AtLast, AtOnce, Scenario, answers, reveal
 
 CUT = Crash("power cut", lambda: dropped, lambda: False)
@@ -29,8 +41,13 @@ KILL = Crash("kill", lambda: kept, lambda: True)
 class Bench:
     """A recorded run, and a place to replay its crashes in."""
 
-    def __init__(self, folder: Path, manifests_kept: int = 100,
-                 skips: Callable[[str], bool] = lambda path: False, later: type[Later] = AtOnce) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        manifests_kept: int = 100,
+        skips: Callable[[str], bool] = lambda path: False,
+        later: type[Later] = AtOnce,
+    ) -> None:
         self.folder = folder
         self.source = folder / "src"
         self.source.mkdir()
@@ -50,7 +67,9 @@ class Bench:
 
         Scenario(disk, self.source, acked, self.kept, self.later).run()
 
-    def states(self, ways: Callable[[int], list[Crash]] = crashes) -> Iterator[tuple[Op, Model, Crash]]:
+    def states(
+        self, ways: Callable[[int], list[Crash]] = crashes
+    ) -> Iterator[tuple[Op, Model, Crash]]:
         """Every distinct thing a crash can leave, and what had been promised by then."""
         model, seen = Model(), set[object]()
         for n, op in enumerate(self.ops):
@@ -83,7 +102,8 @@ class Bench:
         return place / HOME
 
     def check_promises(self, home: Path, least: Promise, most: Promise) -> None:
-        """What was promised is there; what is there is what was promised, or the one thing under way."""
+        """What was promised is there; what is there is what was promised, or the one thing under
+        way."""
         if not home.exists():
             assert least == Promise()
             return
@@ -121,7 +141,9 @@ def first_failure(bench: Bench, ways: Callable[[int], list[Crash]] = crashes) ->
 
 @pytest.mark.parametrize("manifests_kept", [100, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("later", [AtOnce, AtLast])
-def test_every_crash_keeps_what_was_promised(tmp_path: Path, later: type[Later], manifests_kept: int) -> None:
+def test_every_crash_keeps_what_was_promised(
+    tmp_path: Path, later: type[Later], manifests_kept: int
+) -> None:
     bench = Bench(tmp_path, manifests_kept, later=later)
     assert first_failure(bench) is None
     assert sum(1 for _ in bench.states()) > len(bench.ops)
@@ -129,11 +151,15 @@ def test_every_crash_keeps_what_was_promised(tmp_path: Path, later: type[Later],
 
 @pytest.mark.parametrize("later", [AtOnce, AtLast])
 def test_a_kill_and_then_a_power_cut(tmp_path: Path, later: type[Later]) -> None:
-    """A killed process leaves unsynced data in memory; the next one must not build on it as if it were safe."""
+    """A killed process leaves unsynced data in memory; the next one must not build on it as if it
+    were safe."""
     bench = Bench(tmp_path, later=later)
     model, later_runs = Model(), dict[object, RecordingDisk]()
     for n, op in enumerate(bench.ops):
-        state = (op.acked, model.digest(KILL))  # a sync changes nothing that a killed process leaves
+        state = (
+            op.acked,
+            model.digest(KILL),
+        )  # a sync changes nothing that a killed process leaves
         if state not in later_runs:
             later_runs[state] = bench.go_on(bench.leave(model, KILL), op.acked)
         again = later_runs[state]

@@ -18,12 +18,19 @@ def verbs(disk: RecordingDisk) -> list[tuple[str, str]]:
     return [(op.verb, op.new or op.path) for op in disk.ops]
 
 
-def test_a_file_put_aside_is_synced_before_it_is_renamed_and_its_folder_after(tmp_path: Path) -> None:
+def test_a_file_put_aside_is_synced_before_it_is_renamed_and_its_folder_after(
+    tmp_path: Path,
+) -> None:
     disk = RecordingDisk(tmp_path)
     disk.mkdir("a")
     disk.ops.clear()
     disk.put_aside("a/f", b"new")
-    assert verbs(disk) == [("write", "a/f.part"), ("sync", "a/f.part"), ("rename", "a/f"), ("sync", "a")]
+    assert verbs(disk) == [
+        ("write", "a/f.part"),
+        ("sync", "a/f.part"),
+        ("rename", "a/f"),
+        ("sync", "a"),
+    ]
     assert (tmp_path / "a" / "f").read_bytes() == b"new"
 
 
@@ -69,7 +76,9 @@ def test_a_cleared_folder_is_gone_and_a_missing_one_is_fine(tmp_path: Path) -> N
     disk.clear("rows")
 
 
-def test_after_a_failed_fsync_nothing_is_written_any_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_fsync_nothing_is_written_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = Disk(tmp_path)
 
     def fail(handle: int) -> None:
@@ -80,21 +89,35 @@ def test_after_a_failed_fsync_nothing_is_written_any_more(tmp_path: Path, monkey
         with pytest.raises(HomeError, match="cannot sync f") as caught:
             disk.put("f", b"1")
     assert caught.value.code == "DISK"
-    for attempt in (partial(disk.write, "g", b""), partial(disk.remove, "f"), partial(disk.sync, ".")):
+    for attempt in (
+        partial(disk.write, "g", b""),
+        partial(disk.remove, "f"),
+        partial(disk.sync, "."),
+    ):
         with pytest.raises(HomeError) as again:
             attempt()
         assert again.value.code == "HOME_BROKEN" and "cannot sync f" in str(again.value)
     assert not (tmp_path / "g").exists()
 
 
-@pytest.mark.parametrize(("number", "code"), [
-    (errno.ENOSPC, "DISK_FULL"), (errno.EDQUOT, "DISK_FULL"), (errno.EROFS, "DISK"), (errno.EACCES, "DISK"),
-])
-def test_a_failure_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: str) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "DISK_FULL"),
+        (errno.EDQUOT, "DISK_FULL"),
+        (errno.EROFS, "DISK"),
+        (errno.EACCES, "DISK"),
+    ],
+)
+def test_a_failure_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+) -> None:
     def fail(handle: int) -> None:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(HomeError) as caught:
         Disk(tmp_path).put("f", b"1")
-    assert caught.value.code == code and caught.value.hint and os.strerror(number) in caught.value.what
+    assert (
+        caught.value.code == code and caught.value.hint and os.strerror(number) in caught.value.what
+    )

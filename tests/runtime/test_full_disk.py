@@ -1,4 +1,5 @@
-"""A full disk: a clear stop, every committed round readable, and the run goes on once there is space."""
+"""A full disk: a clear stop, every committed round readable, and the run goes on once there is
+space."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@ from headrace.runtime.hll_tables import hll_tables
 
 
 class Silent:
-    """Java as py4j shows it: any name leads on, and no call is answered; `lives`: but that of the clock."""
+    """Java as py4j shows it: any name leads on, and no call is answered; `lives`: but that of the
+    clock."""
 
     def __init__(self, lives: bool, name: str = "") -> None:
         self._lives, self._name = lives, name

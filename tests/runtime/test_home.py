@@ -53,7 +53,11 @@ def test_a_home_of_another_version(tmp_path: Path) -> None:
     (tmp_path / MARK).write_text('{"format": 99, "id": "x"}')
     with pytest.raises(HomeError) as caught:
         Home(tmp_path)
-    assert caught.value.code == "HOME_VERSION" and "99" in str(caught.value) and f"format {FORMAT}" in str(caught.value)
+    assert (
+        caught.value.code == "HOME_VERSION"
+        and "99" in str(caught.value)
+        and f"format {FORMAT}" in str(caught.value)
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\xfe", b'{"id": "x"}', b"\0\0\0"])
@@ -92,14 +96,17 @@ def test_stream_folders_of_any_name(tmp_path: Path) -> None:
     assert len(home.stream_folders()) == 3
 
 
-# -- one engine ---------------------------------------------------------------------------------------------
+# -- one engine
+# ---------------------------------------------------------------------------------------------
 
 
 def test_a_second_engine_is_told_who_holds_the_home(tmp_path: Path) -> None:
     first, second = Home(tmp_path / "h"), Home(tmp_path / "h")
     first.hold()
     first.hold()
-    with pytest.raises(HomeError, match=r"another engine runs this home\n.*process \d+ on ") as caught:
+    with pytest.raises(
+        HomeError, match=r"another engine runs this home\n.*process \d+ on "
+    ) as caught:
         second.hold()
     assert caught.value.code == "HOME_HELD"
     first.release()

@@ -1,6 +1,8 @@
-"""Cut the power after every disk operation of joined relations, and go on: every answer keeps its place.
+"""Cut the power after every disk operation of joined relations, and go on: every answer keeps its
+place.
 
-As `test_crash.py` does for one stream.  A forgotten sync of any kind of file that joins write must be noticed.
+As `test_crash.py` does for one stream.  A forgotten sync of any kind of file that joins write must
+be noticed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,16 @@ from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.runtime.ledger import Ledger
 from tests.runtime.fakespark import SparkStuckError
-from tests.runtime.joined import NAMES, STEPS, JoinScenario, Seen, joined_by_hand, net, reveal_both, seen_by_watcher
+from tests.runtime.joined import (
+    NAMES,
+    STEPS,
+    JoinScenario,
+    Seen,
+    joined_by_hand,
+    net,
+    reveal_both,
+    seen_by_watcher,
+)
 from tests.runtime.recording import (
     HOME,
     Crash,
@@ -30,7 +41,7 @@ from tests.runtime.recording import (
     pure_crash,
     torn,
     zeroed,
-)  # fmt: skip
+)
 
 CUT = pure_crash(dropped, False)
 KILL = pure_crash(kept, True)
@@ -40,7 +51,9 @@ WAYS = (CUT, KILL, pure_crash(torn, True), pure_crash(zeroed, True), pure_crash(
 class Bench:
     """A recorded run, and a place to replay its crashes in."""
 
-    def __init__(self, folder: Path, restarts: bool, skips: Callable[[str], bool] = lambda path: False) -> None:
+    def __init__(
+        self, folder: Path, restarts: bool, skips: Callable[[str], bool] = lambda path: False
+    ) -> None:
         self.folder = folder
         self.source = folder / "src"
         for name in NAMES:
@@ -78,8 +91,8 @@ class Bench:
         assert seen_by_watcher(QuickDisk(place / HOME)) == self.whole
 
     def check_promises(self, disk: QuickDisk, promised: Promise) -> None:
-        """What was promised is there; what is there is what was promised, or the one thing under way; and of a query
-        that lives to the end it is where it will be at the end."""
+        """What was promised is there; what is there is what was promised, or the one thing under
+        way; and of a query that lives to the end it is where it will be at the end."""
         assert promised.version <= Catalog(disk, Config()).version <= promised.version + 1
         newest = [Ledger(disk, f"streams/{name}").newest for name in NAMES]
         rounds = sum(m.round_id + 1 for m in newest if m is not None)
@@ -98,11 +111,19 @@ def first_failure(bench: Bench, ways: tuple[Crash, ...]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(("restarts", "ways"), [
-    (True, (CUT,)), pytest.param(True, WAYS, marks=pytest.mark.slow), pytest.param(False, WAYS, marks=pytest.mark.slow),
-], ids=["power cuts", "restarts", "one process"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("restarts", "ways"),
+    [
+        (True, (CUT,)),
+        pytest.param(True, WAYS, marks=pytest.mark.slow),
+        pytest.param(False, WAYS, marks=pytest.mark.slow),
+    ],
+    ids=["power cuts", "restarts", "one process"],
+)
 @pytest.mark.timeout(1200)
-def test_every_crash_keeps_every_answer_in_its_place(tmp_path: Path, restarts: bool, ways: tuple[Crash, ...]) -> None:
+def test_every_crash_keeps_every_answer_in_its_place(
+    tmp_path: Path, restarts: bool, ways: tuple[Crash, ...]
+) -> None:
     bench = Bench(tmp_path, restarts)
     check_whole(bench.whole)
     assert first_failure(bench, ways) is None
@@ -116,7 +137,9 @@ def check_whole(whole: Seen) -> None:
 
 FORGOTTEN: dict[str, Callable[[str], bool]] = {
     "row files": lambda path: path.endswith("rows.arrow"),
-    "records": lambda path: "/joins/" in path and path.endswith(".arrow") and not path.endswith("rows.arrow"),
+    "records": lambda path: (
+        "/joins/" in path and path.endswith(".arrow") and not path.endswith("rows.arrow")
+    ),
     "the file of the round": lambda path: path.endswith("/round.json"),
     "the folder of a round": lambda path: path.rpartition("/")[0].endswith("/joins"),
     "the folder of rounds": lambda path: path.endswith("/joins"),

@@ -1,7 +1,8 @@
-"""Damage any file that joins have committed: right answers or a clear stop, never a silent difference.
+"""Damage any file that joins have committed: right answers or a clear stop, never a silent
+difference.
 
-As `tests/engine/test_damage.py` does for one stream, without Spark: a home with two answered rounds of each relation
-is damaged, then read, run with more rows, and read again.
+As `tests/engine/test_damage.py` does for one stream, without Spark: a home with two answered rounds
+of each relation is damaged, then read, run with more rows, and read again.
 """
 
 from __future__ import annotations
@@ -45,11 +46,15 @@ class Patient:
     def files(self) -> Iterator[Path]:
         for name in NAMES:
             for kind in ("joins", "levels", "rounds"):
-                yield from (p.relative_to(self.race) for p in files_below(self.race / "streams" / name / kind))
+                yield from (
+                    p.relative_to(self.race)
+                    for p in files_below(self.race / "streams" / name / kind)
+                )
 
     def outcome(self, is_newest: bool) -> str:
-        """`same`, or the code of the clear stop; whoever only reads must not be told anything else either.  The round
-        without the newest manifest of all is one that was never committed: it has a later turn when it is repeated."""
+        """`same`, or the code of the clear stop; whoever only reads must not be told anything else
+        either.  The round without the newest manifest of all is one that was never committed: it
+        has a later turn when it is repeated."""
         try:
             found = seen_by_watcher(QuickDisk(self.race), checks=False)
             for name, seen in self.before.items():

@@ -1,4 +1,5 @@
-"""Rounds of joined relations that fail, are repeated, or are read while they come: nothing twice, nothing lost."""
+"""Rounds of joined relations that fail, are repeated, or are read while they come: nothing twice,
+nothing lost."""
 
 from __future__ import annotations
 
@@ -30,12 +31,15 @@ from tests.runtime.joined import (
     relations_of,
     seen_by_watcher,
     watched,
-)  # fmt: skip
+)
 from tests.runtime.recording import QuickDisk
 from tests.runtime.scenario import Step, reveal
 
 FIRST = (Step(add=("band", "select", "self")), Step(files=1))
-BANDS = {f"band{n}": f"SELECT r.v AS rv, t.v AS tv FROM r JOIN t ON t.v - r.v BETWEEN -{n} AND {n}" for n in range(12)}
+BANDS = {
+    f"band{n}": f"SELECT r.v AS rv, t.v AS tv FROM r JOIN t ON t.v - r.v BETWEEN -{n} AND {n}"
+    for n in range(12)
+}
 
 
 @contextmanager
@@ -59,7 +63,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return found
 
 
-# -- failures -------------------------------------------------------------------------------------------------
+# -- failures
+# -------------------------------------------------------------------------------------------------
 
 FAILURES = {
     "a worker": "headrace.families.joins.job.take_batch",
@@ -71,12 +76,17 @@ FAILURES = {
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["goes on", "restarts"])
 @pytest.mark.parametrize("what", FAILURES)
-def test_a_round_that_fails_is_repeated(tmp_path: Path, whole: Seen, what: str, restarts: bool) -> None:
+def test_a_round_that_fails_is_repeated(
+    tmp_path: Path, whole: Seen, what: str, restarts: bool
+) -> None:
     with scenario(tmp_path) as held:
         for step in FIRST:
             held.do(step)
         cancelled = RuntimeError("Job 7 cancelled as part of a group")  # which is no query's fault
-        with patch(FAILURES[what], side_effect=cancelled), pytest.raises(HeadraceError, match="ROUND_FAILED"):
+        with (
+            patch(FAILURES[what], side_effect=cancelled),
+            pytest.raises(HeadraceError, match="ROUND_FAILED"),
+        ):
             held.do(Step(files=2))
         assert not held.joints.turn.locked()
         if not restarts:
@@ -95,23 +105,33 @@ def test_a_join_whose_looking_up_fails_is_taken_out_alone(tmp_path: Path, whole:
         with patch(FAILURES["a worker, looking up"], side_effect=RuntimeError("no")):
             held.do(Step(files=2))
         held.do(Step(files=3))
-        assert {r.query.name: r.quarantine for r in held.catalog.quarantined} == {"self": "RuntimeError: no"}
+        assert {r.query.name: r.quarantine for r in held.catalog.quarantined} == {
+            "self": "RuntimeError: no"
+        }
     found = seen_by_watcher(QuickDisk(tmp_path / "race"))
-    assert {name: found[name] for name in ("band", "select")} == {name: whole[name] for name in ("band", "select")}
+    assert {name: found[name] for name in ("band", "select")} == {
+        name: whole[name] for name in ("band", "select")
+    }
 
 
 def test_the_other_relation_goes_on_when_one_fails(tmp_path: Path) -> None:
     with scenario(tmp_path) as held:
         for step in FIRST:
             held.do(step)
-        with patch(FAILURES["a worker"], side_effect=RuntimeError("no")), pytest.raises(HeadraceError):
+        with (
+            patch(FAILURES["a worker"], side_effect=RuntimeError("no")),
+            pytest.raises(HeadraceError),
+        ):
             held.do(Step(files=2))
         held.drain("t")
         held.do(Step(files=2))
-        assert [p.ledger.newest.round_id for p in held.pipelines.values() if p.ledger.newest is not None] == [1, 1]
+        assert [
+            p.ledger.newest.round_id for p in held.pipelines.values() if p.ledger.newest is not None
+        ] == [1, 1]
 
 
-# -- leftovers ------------------------------------------------------------------------------------------------
+# -- leftovers
+# ------------------------------------------------------------------------------------------------
 
 
 def test_leftovers_are_never_counted(tmp_path: Path, whole: Seen) -> None:
@@ -127,7 +147,9 @@ def test_leftovers_are_never_counted(tmp_path: Path, whole: Seen) -> None:
         left += [place / "levels" / "0.npz", place / "levels" / "1.npz.part"]
         row_file = next(committed.glob("*.rows.arrow")).read_bytes()
         for path in left[-5:]:
-            path.write_bytes(row_file if path.suffix == ".arrow" else (committed / "round.json").read_bytes())
+            path.write_bytes(
+                row_file if path.suffix == ".arrow" else (committed / "round.json").read_bytes()
+            )
     stray = [path for path in left if path.name != "round.json"]
     before = {path: path.stat().st_ino for path in stray}
     with scenario(tmp_path) as again:
@@ -156,7 +178,10 @@ def test_an_attempt_that_lives_on_harms_nothing(tmp_path: Path, whole: Seen) -> 
     with scenario(tmp_path) as held:
         for step in FIRST:
             held.do(step)
-        with patch.object(job, "take_batch", fail), pytest.raises(HeadraceError, match="ROUND_FAILED"):
+        with (
+            patch.object(job, "take_batch", fail),
+            pytest.raises(HeadraceError, match="ROUND_FAILED"),
+        ):
             held.do(Step(files=2))
         assert late
         with patch.object(job, "take_batch", take):
@@ -165,13 +190,17 @@ def test_an_attempt_that_lives_on_harms_nothing(tmp_path: Path, whole: Seen) -> 
     assert seen_by_watcher(QuickDisk(tmp_path / "race")) == whole
 
 
-# -- queries come and go between rounds of the two ------------------------------------------------------------
+# -- queries come and go between rounds of the two
+# ------------------------------------------------------------
 
 
 def test_a_level_that_one_side_let_go_is_written_again(tmp_path: Path) -> None:
-    """All queries go, one side has a round without any; one comes: the levels are those of the other side still."""
+    """All queries go, one side has a round without any; one comes: the levels are those of the
+    other side still."""
     with scenario(tmp_path) as held:
-        queries = [bind(sql, relations_of(tmp_path / "src"), name=name) for name, sql in BANDS.items()]
+        queries = [
+            bind(sql, relations_of(tmp_path / "src"), name=name) for name, sql in BANDS.items()
+        ]
         held.catalog.add(queries)
         held.do(Step(files=1))
         for name in BANDS:
@@ -218,7 +247,8 @@ def test_queries_may_change_while_another_relation_looks(tmp_path: Path) -> None
     assert not failures
 
 
-# -- reading --------------------------------------------------------------------------------------------------
+# -- reading
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_watcher_misses_nothing_that_comes_while_it_looks(tmp_path: Path, whole: Seen) -> None:
@@ -248,7 +278,10 @@ def test_answers_are_whole_as_long_as_they_are_kept(tmp_path: Path, later: tuple
     disk = QuickDisk(tmp_path / "race")
     seen: dict[str, dict[int, dict[str, object]]] = {name: {} for name in ("timed", *later)}
     oldest = 0
-    with scenario(tmp_path, manifests_kept=2) as held, patch.object(held.joints, "forget"):  # it runs on
+    with (
+        scenario(tmp_path, manifests_kept=2) as held,
+        patch.object(held.joints, "forget"),
+    ):  # it runs on
         held.do(Step(add=("timed",)))
         for files in range(1, 9):
             if files == 6 and later:
@@ -263,17 +296,22 @@ def test_answers_are_whole_as_long_as_they_are_kept(tmp_path: Path, later: tuple
     assert later or oldest > 1
 
 
-# -- damage ---------------------------------------------------------------------------------------------------
+# -- damage
+# ---------------------------------------------------------------------------------------------------
 
 
 def flip(path: Path) -> bytes:
     """Change a byte; what it was."""
     data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :])
+    path.write_bytes(
+        data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
+    )
     return data
 
 
-@pytest.mark.parametrize("file", ["t/joins/*0/*.rows.arrow", "r/joins/*1/*.rows.arrow", "r/levels/*"])
+@pytest.mark.parametrize(
+    "file", ["t/joins/*0/*.rows.arrow", "r/joins/*1/*.rows.arrow", "r/levels/*"]
+)
 def test_a_round_does_not_go_on_from_a_damaged_file(tmp_path: Path, whole: Seen, file: str) -> None:
     with scenario(tmp_path) as held:
         for step in (*FIRST, Step(files=2)):

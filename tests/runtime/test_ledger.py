@@ -1,4 +1,5 @@
-"""The ledger: the newest manifest is the truth; a missing or changed one is named, never skipped."""
+"""The ledger: the newest manifest is the truth; a missing or changed one is named, never
+skipped."""
 
 from __future__ import annotations
 
@@ -21,9 +22,24 @@ from tests.runtime.scenario import relation_of
 FOLDER = "streams/s"
 
 
-def manifest(round_id: int, first_round: int = 0, files: tuple[FileMark, ...] = (), **keep: int) -> Manifest:
-    return Manifest(round_id, "checkpoint", 1, 2, 3, first_round, 1_000 + round_id, '{"logOffset":0}', "chain",
-                    (("file:///a", 10, 20),), files, keep, {"rows": 5, "seconds": {"total": 0.5}})
+def manifest(
+    round_id: int, first_round: int = 0, files: tuple[FileMark, ...] = (), **keep: int
+) -> Manifest:
+    return Manifest(
+        round_id,
+        "checkpoint",
+        1,
+        2,
+        3,
+        first_round,
+        1_000 + round_id,
+        '{"logOffset":0}',
+        "chain",
+        (("file:///a", 10, 20),),
+        files,
+        keep,
+        {"rows": 5, "seconds": {"total": 0.5}},
+    )
 
 
 @pytest.fixture
@@ -53,20 +69,36 @@ def test_what_is_committed_is_read(disk: Disk) -> None:
     assert Ledger(disk, FOLDER).read(0) == made
 
 
-@pytest.mark.parametrize("choices", [
-    {}, {"cutting": {}}, {"cutting": {"united": False, "apart_cost": 2.5}, "sending": {"cuts": 7, "rounds": 3}},
-])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"cutting": {}},
+        {"cutting": {"united": False, "apart_cost": 2.5}, "sending": {"cuts": 7, "rounds": 3}},
+    ],
+)
 def test_choices_that_are_committed_are_read(disk: Disk, choices: dict[str, Any]) -> None:
-    Ledger(disk, FOLDER).commit(replace(manifest(0), choices={"windows": choices} if choices else {}))
+    Ledger(disk, FOLDER).commit(
+        replace(manifest(0), choices={"windows": choices} if choices else {})
+    )
     found = Ledger(disk, FOLDER).chosen("windows", Chosen)
     assert found.cutting.apart_cost == (2.5 if "sending" in choices else None)
     assert found.sending.rounds == (3 if "sending" in choices else 0)
 
 
-@pytest.mark.parametrize("choices", [
-    {"cutting": 1}, {"cutting": {"united": 1}}, {"cutting": {"apart_cost": [1.0]}}, {"cutting": {"united_cost": "x"}},
-    {"sending": {"rounds": None}}, {"sending": {"is_thin": "yes"}}, {"sending": []}, {"unheard_of": {}},
-])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"cutting": 1},
+        {"cutting": {"united": 1}},
+        {"cutting": {"apart_cost": [1.0]}},
+        {"cutting": {"united_cost": "x"}},
+        {"sending": {"rounds": None}},
+        {"sending": {"is_thin": "yes"}},
+        {"sending": []},
+        {"unheard_of": {}},
+    ],
+)
 def test_damaged_choices_are_told(disk: Disk, choices: dict[str, Any]) -> None:
     Ledger(disk, FOLDER).commit(replace(manifest(0), choices={"windows": choices}))
     with pytest.raises(HomeError) as caught:
@@ -176,7 +208,7 @@ def test_every_changed_byte_of_a_manifest_is_noticed(disk: Disk) -> None:
     path = disk.root / ledger.path(0)
     good = path.read_bytes()
     for place in range(len(good) - 1):
-        path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1:])
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1]) + good[place + 1 :])
         assert code_of(disk) == "MANIFEST_DAMAGED"
 
 
@@ -193,7 +225,8 @@ def test_old_manifests_go_and_those_a_crash_left_go_too(disk: Disk) -> None:
     assert not (disk.root / ledger.path(0)).exists()
 
 
-# -- files of a round ---------------------------------------------------------------------------------------
+# -- files of a round
+# ---------------------------------------------------------------------------------------
 
 
 def test_a_committed_file_is_checked(disk: Disk) -> None:
@@ -225,7 +258,8 @@ def test_state_no_query_needs_may_be_gone(disk: Disk) -> None:
     assert not ledger.is_kept(gone, 0)
 
 
-# -- the catalog the rounds were answered with --------------------------------------------------------------
+# -- the catalog the rounds were answered with
+# --------------------------------------------------------------
 
 
 def test_the_catalog_of_the_rounds(disk: Disk, tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ def heard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Heard]:
 
 
 @pytest.mark.parametrize("sql", ["SELECT CAST('b' AS INT)", "SELECT 1 / 0", "SELECT nothing"])
-def test_a_failed_query_does_not_print_javas_stack(spark: SparkSession, sql: str, heard: Heard) -> None:
+def test_a_failed_query_does_not_print_javas_stack(
+    spark: SparkSession, sql: str, heard: Heard
+) -> None:
     def fail() -> int:
         heard.records.clear()
         with pytest.raises(PySparkException):
@@ -64,8 +66,11 @@ def test_a_failed_query_does_not_print_javas_stack(spark: SparkSession, sql: str
     assert fail() == 0
 
 
-def test_a_jvm_that_dies_leaves_no_tracebacks(heard: Heard, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_jvm_that_dies_leaves_no_tracebacks(
+    heard: Heard, capfd: pytest.CaptureFixture[str]
+) -> None:
     """What py4j and the server of accumulators say then; other errors are said as ever."""
+
     def die() -> int:
         heard.records.clear()
         logging.error("Exception while sending command.", exc_info=True)

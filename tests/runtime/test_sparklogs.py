@@ -37,15 +37,25 @@ class Checkpoint:
         self.before = Input.of(self.newest)
 
     def source(self, n: int, *extra: int, kind: str = "") -> None:
-        rows = [json.dumps({"path": f"file:///src/{i}", "timestamp": 1_000 + i, "batchId": i}) for i in (*extra, n)]
+        rows = [
+            json.dumps({"path": f"file:///src/{i}", "timestamp": 1_000 + i, "batchId": i})
+            for i in (*extra, n)
+        ]
         (self.root / "sources/0" / f"{n}{kind}").write_text("\n".join(["v1", *rows]))
 
     def offsets(self, round_id: int, end: int) -> None:
-        (self.root / "offsets" / str(round_id)).write_text(f'v1\n{{"conf":{{}}}}\n{{"logOffset":{end}}}')
+        (self.root / "offsets" / str(round_id)).write_text(
+            f'v1\n{{"conf":{{}}}}\n{{"logOffset":{end}}}'
+        )
 
     def manifest(self, round_id: int, before: Manifest | None) -> Manifest:
         read = self.logs.input_of(round_id, None if before is None else Input.of(before))
-        return replace(manifest(round_id), checkpoint_id=read.checkpoint_id, offsets=read.offsets, chain=read.chain)
+        return replace(
+            manifest(round_id),
+            checkpoint_id=read.checkpoint_id,
+            offsets=read.offsets,
+            chain=read.chain,
+        )
 
     def code(self) -> str:
         with pytest.raises(HomeError) as caught:
@@ -90,7 +100,9 @@ def test_a_compacted_log_tells_the_same(spark_logs: Checkpoint) -> None:
 
 @pytest.mark.parametrize("file", ["metadata", "offsets/1", "sources/0/0", "sources/0/1"])
 @pytest.mark.parametrize("content", [b"", b"v1", b"\0\0\0\0", b"\xff", None])
-def test_damage_to_what_was_committed_stops(spark_logs: Checkpoint, file: str, content: bytes | None) -> None:
+def test_damage_to_what_was_committed_stops(
+    spark_logs: Checkpoint, file: str, content: bytes | None
+) -> None:
     path = spark_logs.root / file
     path.unlink() if content is None else path.write_bytes(content)
     spark_logs.logs.mend(spark_logs.newest)
@@ -98,9 +110,24 @@ def test_damage_to_what_was_committed_stops(spark_logs: Checkpoint, file: str, c
 
 
 ODD_JSON = [
-    "null", "1", '"x"', "[]", "{}", '{"epoch":3}', '{"id":1}', '{"id":null}', "[1]", "Infinity", "[" * 5_000,
-    '{"logOffset":Infinity}', '{"logOffset":[]}', '{"path":"x","timestamp":NaN,"batchId":0}', '"path"',
-    '{"path":"x","timestamp":1e999,"batchId":0}', '{"path":"\\ud800","timestamp":1,"batchId":0}', '{"path":[]}',
+    "null",
+    "1",
+    '"x"',
+    "[]",
+    "{}",
+    '{"epoch":3}',
+    '{"id":1}',
+    '{"id":null}',
+    "[1]",
+    "Infinity",
+    "[" * 5_000,
+    '{"logOffset":Infinity}',
+    '{"logOffset":[]}',
+    '{"path":"x","timestamp":NaN,"batchId":0}',
+    '"path"',
+    '{"path":"x","timestamp":1e999,"batchId":0}',
+    '{"path":"\\ud800","timestamp":1,"batchId":0}',
+    '{"path":[]}',
 ]
 
 
@@ -108,8 +135,15 @@ ODD_JSON = [
 @pytest.mark.parametrize("text", ODD_JSON)
 @pytest.mark.parametrize("newest", ["is there", "is none"])
 def test_json_of_another_kind(spark_logs: Checkpoint, file: str, text: str, newest: str) -> None:
-    """Whatever JSON stands in a file of Spark's, it is told as ours, or taken away where nothing is committed."""
-    body = text if file == "metadata" else f"v1\n{{}}\n{text}" if file.startswith("offsets") else f"v1\n{text}"
+    """Whatever JSON stands in a file of Spark's, it is told as ours, or taken away where nothing is
+    committed."""
+    body = (
+        text
+        if file == "metadata"
+        else f"v1\n{{}}\n{text}"
+        if file.startswith("offsets")
+        else f"v1\n{text}"
+    )
     (spark_logs.root / file).write_text(body)
     if newest == "is none":
         for path in (spark_logs.root / "commits").iterdir():
@@ -136,7 +170,8 @@ def test_a_changed_digit_stops(spark_logs: Checkpoint) -> None:
 
 @pytest.mark.parametrize("end", [0, 3, 92])
 def test_offsets_outside_the_list_of_files_stop(spark_logs: Checkpoint, end: int) -> None:
-    """Spark takes a changed digit as it is: a smaller one reads files twice, a larger one loses files later."""
+    """Spark takes a changed digit as it is: a smaller one reads files twice, a larger one loses
+    files later."""
     spark_logs.offsets(2, end)
     with pytest.raises(HomeError, match="point outside"):
         spark_logs.logs.input_of(2, spark_logs.before)
@@ -173,16 +208,22 @@ def test_the_round_spark_is_ahead_is_taken_back(spark_logs: Checkpoint) -> None:
     spark_logs.logs.verify(spark_logs.newest)
     spark_logs.logs.mend(spark_logs.newest)
     spark_logs.logs.verify(spark_logs.newest)
-    found = {str(p.relative_to(spark_logs.root)) for p in spark_logs.root.rglob("*") if p.name.isdigit()}
+    found = {
+        str(p.relative_to(spark_logs.root)) for p in spark_logs.root.rglob("*") if p.name.isdigit()
+    }
     assert found >= {"offsets/2", "sources/0/2", "commits/1"}  # the same input again
     assert not found & {"commits/2", "offsets/3", "sources/0/3"}
 
 
 def test_files_only_listed_are_listed_anew(spark_logs: Checkpoint) -> None:
-    """Killed between listing files and planning the round: with them, the next round would be of two."""
+    """Killed between listing files and planning the round: with them, the next round would be of
+    two."""
     (spark_logs.root / "offsets/2").unlink()
     spark_logs.logs.mend(spark_logs.newest)
-    assert not (spark_logs.root / "sources/0/2").exists() and (spark_logs.root / "sources/0/1").exists()
+    assert (
+        not (spark_logs.root / "sources/0/2").exists()
+        and (spark_logs.root / "sources/0/1").exists()
+    )
 
 
 @pytest.mark.parametrize("expired", [False, True])
@@ -198,7 +239,8 @@ def test_a_compacted_entry_stays_if_it_alone_knows(spark_logs: Checkpoint, expir
 
 
 def test_where_another_source_began_stays(spark_logs: Checkpoint) -> None:
-    """The rate source keeps its first moment where the file source keeps its list: another would be another stream."""
+    """The rate source keeps its first moment where the file source keeps its list: another would be
+    another stream."""
     for n in range(3):
         (spark_logs.root / "offsets" / str(n)).write_text(f"v1\n{{}}\n{n}")
     for n in (1, 2):
@@ -238,7 +280,13 @@ def test_a_torn_first_start_is_taken_away(tmp_path: Path) -> None:
 
 def test_what_spark_had_not_named_yet_is_taken_away(spark_logs: Checkpoint) -> None:
     """A kill in the middle of a write; Spark 4.3 does not begin round 0 beside such a file."""
-    left = [".metadata.7.tmp", "offsets/.2.5e.tmp", "offsets/..2.5e.tmp.crc", "commits/.9.crc", "sources/0/.2.crc"]
+    left = [
+        ".metadata.7.tmp",
+        "offsets/.2.5e.tmp",
+        "offsets/..2.5e.tmp.crc",
+        "commits/.9.crc",
+        "sources/0/.2.crc",
+    ]
     for name in left:
         (spark_logs.root / name).write_bytes(b"x")
     spark_logs.logs.mend(spark_logs.newest)
@@ -246,7 +294,8 @@ def test_what_spark_had_not_named_yet_is_taken_away(spark_logs: Checkpoint) -> N
     assert [name for name in left if (spark_logs.root / name).exists()] == ["sources/0/.2.crc"]
 
 
-# -- source files -------------------------------------------------------------------------------------------
+# -- source files
+# -------------------------------------------------------------------------------------------
 
 
 def listed(path: Path) -> tuple[Listed, ...]:

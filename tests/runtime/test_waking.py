@@ -1,4 +1,5 @@
-"""A commit wakes whoever waits, in this process and in others, and none is missed between looking and waiting."""
+"""A commit wakes whoever waits, in this process and in others, and none is missed between looking
+and waiting."""
 
 from __future__ import annotations
 

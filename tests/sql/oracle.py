@@ -26,7 +26,19 @@ TRADES = Relation("trades", "parquet:trades", parse_schema(DDL), time="ts")
 _DAY = (2024, 1, 1)
 Row = tuple[Any, ...]
 ROWS: list[Row] = [
-    ("ab", 1.5, 3, 10, Decimal("1.25"), True, datetime(*_DAY, 0, 5, tzinfo=UTC), date(*_DAY), 3, 0.5, 1),
+    (
+        "ab",
+        1.5,
+        3,
+        10,
+        Decimal("1.25"),
+        True,
+        datetime(*_DAY, 0, 5, tzinfo=UTC),
+        date(*_DAY),
+        3,
+        0.5,
+        1,
+    ),
     (
         "Abc",
         -2.5,
@@ -40,10 +52,46 @@ ROWS: list[Row] = [
         1.25,
         2,
     ),
-    ("b%_\\", 0.0, 0, 0, Decimal("0.00"), None, datetime(*_DAY, 1, 0, tzinfo=UTC), date(2024, 2, 29), 0, 0.0, 3),
-    ("", 1e10, 100, -5, Decimal("99999.99"), True, datetime(*_DAY, 2, 30, 0, 500, tzinfo=UTC), None, 7, -1.5, None),
+    (
+        "b%_\\",
+        0.0,
+        0,
+        0,
+        Decimal("0.00"),
+        None,
+        datetime(*_DAY, 1, 0, tzinfo=UTC),
+        date(2024, 2, 29),
+        0,
+        0.0,
+        3,
+    ),
+    (
+        "",
+        1e10,
+        100,
+        -5,
+        Decimal("99999.99"),
+        True,
+        datetime(*_DAY, 2, 30, 0, 500, tzinfo=UTC),
+        None,
+        7,
+        -1.5,
+        None,
+    ),
     (None, None, None, None, None, None, None, None, None, None, None),
-    ("ab", float("nan"), 7, 7, Decimal("7.00"), True, datetime(*_DAY, 0, 30, tzinfo=UTC), date(*_DAY), 1, 2.0, 5),
+    (
+        "ab",
+        float("nan"),
+        7,
+        7,
+        Decimal("7.00"),
+        True,
+        datetime(*_DAY, 0, 30, tzinfo=UTC),
+        date(*_DAY),
+        1,
+        2.0,
+        5,
+    ),
     (
         " x'y\n",
         2.0,
@@ -61,30 +109,86 @@ ROWS: list[Row] = [
 
 
 EDGE = (2**31 - 1, 2**63 - 1, Decimal("99999999.99"))
-MOMENTS = ("0001-01-01 00:00:00", "-0044-03-15 12:00:00", "+12024-01-01 00:00:00", "9999-12-31 23:59:59.999999",
-           "1969-12-31 23:59:59.999999", "1582-10-10 00:00:00", None, "1970-01-01 00:00:00", "2024-02-29 23:59:59")
-# What the columns above take at their ends: extremes of each type, both zeros, NaN, infinities, odd characters.
+MOMENTS = (
+    "0001-01-01 00:00:00",
+    "-0044-03-15 12:00:00",
+    "+12024-01-01 00:00:00",
+    "9999-12-31 23:59:59.999999",
+    "1969-12-31 23:59:59.999999",
+    "1582-10-10 00:00:00",
+    None,
+    "1970-01-01 00:00:00",
+    "2024-02-29 23:59:59",
+)
+# What the columns above take at their ends: extremes of each type, both zeros, NaN, infinities, odd
+# characters.
 EDGES: list[Row] = [
-    ("😀é\u0301", float("inf"), EDGE[0], EDGE[1], EDGE[2], True, ROWS[0][6], date(1, 1, 1), 32767,
-     3.4028234663852886e38, 7),
-    ("\x00A\u2028", float("-inf"), -EDGE[0] - 1, -EDGE[1] - 1, -EDGE[2], False, ROWS[1][6], date(9999, 12, 31), -32768,
-     -0.0, 8),
-    ("ab" * 40, -0.0, 0, 1, Decimal("0.01"), None, ROWS[2][6], date(1970, 1, 1), -1, float("nan"), 9),
-]  # fmt: skip
+    (
+        "😀é\u0301",
+        float("inf"),
+        EDGE[0],
+        EDGE[1],
+        EDGE[2],
+        True,
+        ROWS[0][6],
+        date(1, 1, 1),
+        32767,
+        3.4028234663852886e38,
+        7,
+    ),
+    (
+        "\x00A\u2028",
+        float("-inf"),
+        -EDGE[0] - 1,
+        -EDGE[1] - 1,
+        -EDGE[2],
+        False,
+        ROWS[1][6],
+        date(9999, 12, 31),
+        -32768,
+        -0.0,
+        8,
+    ),
+    (
+        "ab" * 40,
+        -0.0,
+        0,
+        1,
+        Decimal("0.01"),
+        None,
+        ROWS[2][6],
+        date(1970, 1, 1),
+        -1,
+        float("nan"),
+        9,
+    ),
+]
 TINY = (0, 1, -1, 3, None, 7, 5)
-DECIMALS = (Decimal(0), Decimal("12.5"), Decimal("-0.0000000001"), None, Decimal("-1.5"), Decimal(7), Decimal("1e9"))
+DECIMALS = (
+    Decimal(0),
+    Decimal("12.5"),
+    Decimal("-0.0000000001"),
+    None,
+    Decimal("-1.5"),
+    Decimal(7),
+    Decimal("1e9"),
+)
 TINY_EDGES = (127, -128, 0)
 WIDE = Decimal("9" * 28 + "." + "9" * 10)
 DECIMAL_EDGES = (WIDE, WIDE.copy_negate(), Decimal("0.0000000001"))
 
 
 def make_view(spark: SparkSession, edges: bool = False) -> None:
-    """A local relation: Spark answers queries without groups on it without a job, which is ten times as fast.
-    With `edges`, of rows over which much arithmetic fails."""
+    """A local relation: Spark answers queries without groups on it without a job, which is ten
+    times as fast. With `edges`, of rows over which much arithmetic fails."""
     spark.conf.set("spark.sql.variable.substitute", "false")  # as in the engine's own session
     sources = (EDGES, TINY_EDGES, DECIMAL_EDGES) if edges else (ROWS, TINY, DECIMALS)
-    rows = [(*row, tiny, wide, seen) for row, tiny, wide, seen in zip(*sources, MOMENTS, strict=False)]
-    texts = ", ".join(f"{quote_name(f.name)} {f.type}" for f in TRADES.fields[:-2]) + ", seen STRING"
+    rows = [
+        (*row, tiny, wide, seen) for row, tiny, wide, seen in zip(*sources, MOMENTS, strict=False)
+    ]
+    texts = (
+        ", ".join(f"{quote_name(f.name)} {f.type}" for f in TRADES.fields[:-2]) + ", seen STRING"
+    )
     frame = spark.createDataFrame(rows, texts).selectExpr(
         "* EXCEPT (seen)", "CAST(seen AS TIMESTAMP) AS seen", "CAST(seen AS DATE) AS born"
     )  # Python has no year below 1 or above 9999
@@ -109,9 +213,14 @@ def _readable(frame: DataFrame) -> DataFrame:
     names = [quote_name(field.name) for field in fields]
     if len({name.lower() for name in names}) < len(names):
         return frame
-    times = [any(word in field.dataType.simpleString() for word in ("date", "timestamp")) for field in fields]
+    times = [
+        any(word in field.dataType.simpleString() for word in ("date", "timestamp"))
+        for field in fields
+    ]
     pairs = zip(names, times, strict=True)
-    return frame.selectExpr(*(f"CAST({name} AS STRING) AS {name}" if is_time else name for name, is_time in pairs))
+    return frame.selectExpr(
+        *(f"CAST({name} AS STRING) AS {name}" if is_time else name for name, is_time in pairs)
+    )
 
 
 def compare_if_taken(spark: SparkSession, sql: str) -> None:
@@ -132,7 +241,9 @@ def compare(spark: SparkSession, sql: str) -> list[str] | str:
     types = [field.dataType.simpleString() for field in theirs.schema.fields]
     assert [field.dataType.simpleString() for field in ours.schema.fields] == types, sql
     struct = "struct<start:timestamp,end:timestamp>"
-    assert [struct if o.expr.type == WINDOW else str(o.expr.type) for o in query.outputs] == types, sql
+    assert [
+        struct if o.expr.type == WINDOW else str(o.expr.type) for o in query.outputs
+    ] == types, sql
     wanted = _answer(theirs)
     assert _answer(ours) == wanted, f"{sql}\n{emit_query(query, TRADES, 'trades')}"
     if isinstance(wanted, str):

@@ -24,7 +24,8 @@ def bound(sql: str, config: Config | None = None) -> Query:
 
 
 def refused(sql: str, *words: str, at: str | None = None, config: Config | None = None) -> SQLError:
-    """The refusal of `sql`: it says these words, and points at the first place of `at` in the text."""
+    """The refusal of `sql`: it says these words, and points at the first place of `at` in the
+    text."""
     with pytest.raises(SQLError) as caught:
         bound(sql, config)
     error = caught.value

@@ -49,7 +49,9 @@ def test_a_global_aggregate_has_no_keys() -> None:
     assert query.window is None
 
 
-@pytest.mark.parametrize("group", ["1", "s", "S", "upper(symbol)", "UPPER(Trades.SYMBOL)", "1, s, upper(symbol)"])
+@pytest.mark.parametrize(
+    "group", ["1", "s", "S", "upper(symbol)", "UPPER(Trades.SYMBOL)", "1, s, upper(symbol)"]
+)
 def test_keys_by_position_alias_and_expression(group: str) -> None:
     query = bound(f"SELECT upper(symbol) AS s, count(*) FROM trades GROUP BY {group}")
     assert query.keys == (Call("upper", (SYMBOL,), STRING),)
@@ -65,10 +67,15 @@ def test_having_prefers_keys_then_aliases_and_columns_inside_aggregates() -> Non
     key = bound("SELECT upper(symbol) AS symbol FROM trades GROUP BY symbol HAVING symbol = 'a'")
     assert isinstance(key.having, Call)
     assert key.having.args[0] == Key(0, STRING)
-    alias = bound("SELECT symbol, sum(qty) AS qty FROM trades GROUP BY symbol HAVING qty > 1 AND sum(qty) > 1")
+    alias = bound(
+        "SELECT symbol, sum(qty) AS qty FROM trades GROUP BY symbol HAVING qty > 1 AND sum(qty) > 1"
+    )
     assert isinstance(alias.having, Call)
     assert alias.having.args[0] == alias.having.args[1]
-    refused("SELECT count(*) AS symbol FROM trades GROUP BY upper(symbol) HAVING upper(symbol) = 'A'", "both an alias")
+    refused(
+        "SELECT count(*) AS symbol FROM trades GROUP BY upper(symbol) HAVING upper(symbol) = 'A'",
+        "both an alias",
+    )
 
 
 def test_names_have_no_case_and_may_be_qualified() -> None:
@@ -81,7 +88,9 @@ def test_names_have_no_case_and_may_be_qualified() -> None:
 
 
 def test_odd_names() -> None:
-    fields = parse_schema("`select` INT, `a b` INT, `ä` INT, naïve INT, `x``y` INT, end_ INT, date DATE, timestamp INT")
+    fields = parse_schema(
+        "`select` INT, `a b` INT, `ä` INT, naïve INT, `x``y` INT, end_ INT, date DATE, timestamp INT"
+    )
     odd = Relation("odd", "parquet:x", fields)
     query = bind(
         "SELECT `select`, `a b`, `ä`, ä + 1, naïve, `x``y`, date, timestamp, `order`.`select` + 1 AS `group by` "
@@ -106,7 +115,11 @@ def test_odd_names() -> None:
 
 
 def test_star() -> None:
-    assert [o.name for o in bound("SELECT *, price * 2 AS p FROM trades").outputs][-3:] == ["seen", "day", "p"]
+    assert [o.name for o in bound("SELECT *, price * 2 AS p FROM trades").outputs][-3:] == [
+        "seen",
+        "day",
+        "p",
+    ]
     assert len(bound("SELECT trades.* FROM trades").outputs) == 8
     refused("SELECT x.* FROM trades", "unknown relation", at="x.*")
     refused("SELECT * FROM trades GROUP BY symbol", "from groups", at="*")
@@ -204,7 +217,9 @@ def test_count() -> None:
 
 
 def test_the_window_in_outputs() -> None:
-    query = bound("SELECT window.start, window.end AS e, window, max(price) FROM trades GROUP BY window(ts, '1 hour')")
+    query = bound(
+        "SELECT window.start, window.end AS e, window, max(price) FROM trades GROUP BY window(ts, '1 hour')"
+    )
     assert [o.expr for o in query.outputs][:3] == [Bound("start"), Bound("end"), Bound("window")]
     assert [o.name for o in query.outputs] == ["start", "e", "window", "max(price)"]
     assert query.grouped

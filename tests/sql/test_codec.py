@@ -39,7 +39,9 @@ def test_every_part_of_a_query_survives() -> None:
 def test_odd_numbers_survive() -> None:
     for value in (1e-310, 1.7976931348623157e308, 0.1, float("inf"), 0.0, -0.0):
         assert decode_expr(encode_expr(Literal(value, DOUBLE))) == Literal(value, DOUBLE)
-    assert decode_expr(encode_expr(Literal("1.50", Type("decimal", 3, 2)))).type == Type("decimal", 3, 2)
+    assert decode_expr(encode_expr(Literal("1.50", Type("decimal", 3, 2)))).type == Type(
+        "decimal", 3, 2
+    )
 
 
 def test_ten_thousand_queries_load_within_a_second() -> None:
@@ -77,14 +79,34 @@ def test_damaged_data_is_a_catalog_error(change: dict[str, object]) -> None:
         decode({})
 
 
-ODD: list[object] = [None, True, False, 0, -1, 1 << 70, 0.5, "", "x", "\ud800", [], [[]], [""], [0], {}, {"x": 1}]
+ODD: list[object] = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1 << 70,
+    0.5,
+    "",
+    "x",
+    "\ud800",
+    [],
+    [[]],
+    [""],
+    [0],
+    {},
+    {"x": 1},
+]
 PARTS = [*encode(bound("SELECT qty FROM trades")), "joined"]
 
 
 @pytest.mark.parametrize("part", PARTS)
 def test_what_is_read_is_what_would_be_written(part: str) -> None:
     """Whatever stands in a part: an error of ours, or a query that is written as it was read."""
-    for query in (bound("SELECT qty FROM trades"), bound("SELECT count(*) AS n FROM trades GROUP BY symbol")):
+    for query in (
+        bound("SELECT qty FROM trades"),
+        bound("SELECT count(*) AS n FROM trades GROUP BY symbol"),
+    ):
         for odd in ODD:
             data = encode(query) | {part: odd}
             try:
@@ -92,4 +114,6 @@ def test_what_is_read_is_what_would_be_written(part: str) -> None:
             except CatalogError:
                 continue
             hash((found, found.relations))
-            assert encode(found) == {k: v for k, v in data.items() if k != "joined" or v is not None}, odd
+            assert encode(found) == {
+                k: v for k, v in data.items() if k != "joined" or v is not None
+            }, odd

@@ -27,31 +27,103 @@ SECOND = 1_000_000
 # Spark takes these; we do not: lengths of months differ, and nothing is ten thousand years long.
 NOT_OURS = ("no fixed length", "too long")
 WRITTEN = (
-    "INTERVAL '1' SECOND", "- INTERVAL '1' SECOND", "-INTERVAL '1' SECOND", "- - INTERVAL '1' SECOND",
-    "+ INTERVAL '1' SECOND", "-(INTERVAL '1' SECOND)", "-(-INTERVAL 3 HOURS)", "INTERVAL -'1' SECOND",
-    "INTERVAL '-1' SECOND", "INTERVAL -'-1' SECOND", "INTERVAL -'+1' SECOND", "INTERVAL '- 1' SECOND",
-    "INTERVAL - 1 SECOND", "INTERVAL + 1 HOUR", "INTERVAL - - 1 HOUR", "INTERVAL -1 HOUR 30 MINUTES",
-    "INTERVAL 1 HOUR -30 MINUTES", "INTERVAL 1 HOUR + 30 MINUTES", "INTERVAL '1' DAY '-25' HOUR",
-    "INTERVAL -'1' HOUR 30 MINUTES", "INTERVAL -'1' HOUR -'-30' MINUTES", "INTERVAL '1 hour -30 minutes'",
-    "INTERVAL '-1 hour 30 minutes'", "INTERVAL -'1 hour 30 minutes'", "INTERVAL - '1 hour'",
-    "-INTERVAL '1 day -30 hours'", "INTERVAL 'interval -1 hour'", "INTERVAL '1.5' SECOND", "INTERVAL -1.5 SECONDS",
-    "INTERVAL .5 SECOND", "INTERVAL 1. SECOND", "INTERVAL '-.5' SECOND", "INTERVAL '- .25 second'",
-    "INTERVAL '1.1234567 seconds'", "INTERVAL -1.123456789 SECONDS", "INTERVAL 1.1234567890 SECONDS",
-    "INTERVAL '1.5' HOUR", "INTERVAL 5 3 SECOND", "INTERVAL '1 hour' SECOND",
-    "INTERVAL '' SECOND", "INTERVAL '10 11' DAY", "INTERVAL 5L SECONDS",
-    "INTERVAL 5D SECONDS", "INTERVAL 1e3 SECONDS", "INTERVAL 5BD SECONDS", "INTERVAL '\u22121' SECOND",
-    "INTERVAL '1\u00a0second'", "INTERVAL '--1' SECOND", "INTERVAL 1 WEEK -1 DAY", "INTERVAL '1' MONTH",
-    "INTERVAL 9223372036854775807 MICROSECONDS", "INTERVAL 9223372036854775808 MICROSECONDS",
-    "INTERVAL -9223372036854775808 MICROSECONDS", "INTERVAL 106751992 DAYS", "INTERVAL 99999999999999999999 SECONDS",
-    "INTERVAL 3660000 DAYS", "INTERVAL '-3660000' DAY", "INTERVAL 3660001 DAYS",
-)  # fmt: skip
+    "INTERVAL '1' SECOND",
+    "- INTERVAL '1' SECOND",
+    "-INTERVAL '1' SECOND",
+    "- - INTERVAL '1' SECOND",
+    "+ INTERVAL '1' SECOND",
+    "-(INTERVAL '1' SECOND)",
+    "-(-INTERVAL 3 HOURS)",
+    "INTERVAL -'1' SECOND",
+    "INTERVAL '-1' SECOND",
+    "INTERVAL -'-1' SECOND",
+    "INTERVAL -'+1' SECOND",
+    "INTERVAL '- 1' SECOND",
+    "INTERVAL - 1 SECOND",
+    "INTERVAL + 1 HOUR",
+    "INTERVAL - - 1 HOUR",
+    "INTERVAL -1 HOUR 30 MINUTES",
+    "INTERVAL 1 HOUR -30 MINUTES",
+    "INTERVAL 1 HOUR + 30 MINUTES",
+    "INTERVAL '1' DAY '-25' HOUR",
+    "INTERVAL -'1' HOUR 30 MINUTES",
+    "INTERVAL -'1' HOUR -'-30' MINUTES",
+    "INTERVAL '1 hour -30 minutes'",
+    "INTERVAL '-1 hour 30 minutes'",
+    "INTERVAL -'1 hour 30 minutes'",
+    "INTERVAL - '1 hour'",
+    "-INTERVAL '1 day -30 hours'",
+    "INTERVAL 'interval -1 hour'",
+    "INTERVAL '1.5' SECOND",
+    "INTERVAL -1.5 SECONDS",
+    "INTERVAL .5 SECOND",
+    "INTERVAL 1. SECOND",
+    "INTERVAL '-.5' SECOND",
+    "INTERVAL '- .25 second'",
+    "INTERVAL '1.1234567 seconds'",
+    "INTERVAL -1.123456789 SECONDS",
+    "INTERVAL 1.1234567890 SECONDS",
+    "INTERVAL '1.5' HOUR",
+    "INTERVAL 5 3 SECOND",
+    "INTERVAL '1 hour' SECOND",
+    "INTERVAL '' SECOND",
+    "INTERVAL '10 11' DAY",
+    "INTERVAL 5L SECONDS",
+    "INTERVAL 5D SECONDS",
+    "INTERVAL 1e3 SECONDS",
+    "INTERVAL 5BD SECONDS",
+    "INTERVAL '\u22121' SECOND",
+    "INTERVAL '1\u00a0second'",
+    "INTERVAL '--1' SECOND",
+    "INTERVAL 1 WEEK -1 DAY",
+    "INTERVAL '1' MONTH",
+    "INTERVAL 9223372036854775807 MICROSECONDS",
+    "INTERVAL 9223372036854775808 MICROSECONDS",
+    "INTERVAL -9223372036854775808 MICROSECONDS",
+    "INTERVAL 106751992 DAYS",
+    "INTERVAL 99999999999999999999 SECONDS",
+    "INTERVAL 3660000 DAYS",
+    "INTERVAL '-3660000' DAY",
+    "INTERVAL 3660001 DAYS",
+)
 STRINGS = (
-    "1 second", "-1 second", "- 1 second", "+1 second", "interval -1 second", "INTERVAL 1 second", "-interval 1 second",
-    "- interval 1 second", "1 second -2 seconds", "-1 minute 59 seconds", "1 day -86401 seconds", "1.5 seconds",
-    "-1.5 seconds", "-.5 second", "1. second", "- 0.5 seconds", "1 second 1 second", "--1 second", "-+1 second",
-    "\u22121 second", "1 sec", "0 s", "1 second 1", "1 nanosecond", "1\tsecond", " 1 second ", "1\u00a0second",
-    "\u0661 second", "", "-", "1", "second", "1 .5 second", ". second", "0 seconds", "-0 seconds",
-)  # fmt: skip
+    "1 second",
+    "-1 second",
+    "- 1 second",
+    "+1 second",
+    "interval -1 second",
+    "INTERVAL 1 second",
+    "-interval 1 second",
+    "- interval 1 second",
+    "1 second -2 seconds",
+    "-1 minute 59 seconds",
+    "1 day -86401 seconds",
+    "1.5 seconds",
+    "-1.5 seconds",
+    "-.5 second",
+    "1. second",
+    "- 0.5 seconds",
+    "1 second 1 second",
+    "--1 second",
+    "-+1 second",
+    "\u22121 second",
+    "1 sec",
+    "0 s",
+    "1 second 1",
+    "1 nanosecond",
+    "1\tsecond",
+    " 1 second ",
+    "1\u00a0second",
+    "\u0661 second",
+    "",
+    "-",
+    "1",
+    "second",
+    "1 .5 second",
+    ". second",
+    "0 seconds",
+    "-0 seconds",
+)
 
 
 def ours(text: str) -> int | str:
@@ -105,8 +177,12 @@ def _interval(draw: random.Random) -> str:
     signs = draw.choice(["", "", "-", "- ", "- -", "+"])
     if draw.random() < 0.4:
         return f"{signs}INTERVAL '{' '.join(f'{sign}{number} {unit}' for sign, number, unit in parts)}'"
-    texts = [f"{sign}'{draw.choice(['', '-'])}{number}' {unit}" if draw.random() < 0.5 else f"{sign}{number} {unit}"
-             for sign, number, unit in parts]  # fmt: skip
+    texts = [
+        f"{sign}'{draw.choice(['', '-'])}{number}' {unit}"
+        if draw.random() < 0.5
+        else f"{sign}{number} {unit}"
+        for sign, number, unit in parts
+    ]
     return f"{signs}INTERVAL {' '.join(texts)}"
 
 
@@ -129,21 +205,33 @@ def _window_offset(spark: SparkSession, text: str) -> int | None:
         ).collect()
     except PySparkException:
         return None
-    begin: int = (start.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    begin: int = (start.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(
+        microseconds=1
+    )
     return begin if begin >= -1800 * SECOND else begin + 3600 * SECOND
 
 
 @pytest.mark.parametrize(
     ("offset", "seconds"),
     [
-        ("- INTERVAL '1' SECOND", 9), ("-INTERVAL 1 SECOND", 9), ("INTERVAL '-1' SECOND", 9), ("'-1 second'", 9),
-        ("INTERVAL -'1' SECOND", 9), ("- - INTERVAL '1' SECOND", 1), ("-(INTERVAL 3 SECONDS)", 7),
-        ("INTERVAL '1' SECOND -4 SECONDS", 7), ("-INTERVAL '1 second -4 seconds'", 3), ("+INTERVAL 2 SECONDS", 2),
-        ("INTERVAL -'-2' SECOND", 2), ("'1 minute -62 seconds'", 8),
+        ("- INTERVAL '1' SECOND", 9),
+        ("-INTERVAL 1 SECOND", 9),
+        ("INTERVAL '-1' SECOND", 9),
+        ("'-1 second'", 9),
+        ("INTERVAL -'1' SECOND", 9),
+        ("- - INTERVAL '1' SECOND", 1),
+        ("-(INTERVAL 3 SECONDS)", 7),
+        ("INTERVAL '1' SECOND -4 SECONDS", 7),
+        ("-INTERVAL '1 second -4 seconds'", 3),
+        ("+INTERVAL 2 SECONDS", 2),
+        ("INTERVAL -'-2' SECOND", 2),
+        ("'1 minute -62 seconds'", 8),
     ],
-)  # fmt: skip
+)
 def test_an_offset_keeps_its_sign(offset: str, seconds: int) -> None:
-    query = bound(f"SELECT count(*) FROM trades GROUP BY window(ts, '10 seconds', '10 seconds', {offset})")
+    query = bound(
+        f"SELECT count(*) FROM trades GROUP BY window(ts, '10 seconds', '10 seconds', {offset})"
+    )
     assert query.window == Window(10 * SECOND, 10 * SECOND, seconds * SECOND)
 
 

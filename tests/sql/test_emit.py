@@ -1,4 +1,5 @@
-"""Emission: constants that cannot be misread, names in backquotes, and the text of whole queries."""
+"""Emission: constants that cannot be misread, names in backquotes, and the text of whole
+queries."""
 
 from __future__ import annotations
 
@@ -89,18 +90,24 @@ def test_a_whole_query() -> None:
 
 
 def test_named_bounds_are_not_added_again() -> None:
-    query = bound("SELECT window.start AS window_start, count(*) AS n FROM trades GROUP BY window(ts, '1 hour')")
+    query = bound(
+        "SELECT window.start AS window_start, count(*) AS n FROM trades GROUP BY window(ts, '1 hour')"
+    )
     assert (
-        emit_query(query, TRADES, "v").count("AS window_start") + emit_query(query, TRADES, "v").count("window_end")
+        emit_query(query, TRADES, "v").count("AS window_start")
+        + emit_query(query, TRADES, "v").count("window_end")
         == 1
     )
 
 
-@pytest.mark.parametrize("sql", [
-    "SELECT sum(100.00) FILTER (WHERE 7 = 0.05) AS c0, max(pmod(2, ratio)) AS c1 FROM trades HAVING c0 IS NOT NULL",
-    "SELECT avg(qty) FILTER (WHERE 1 > 2) AS c0, min(1 / ratio) AS c1 FROM trades GROUP BY symbol HAVING c0 > 0",
-    "SELECT count(*) FILTER (WHERE FALSE) AS c0, sum(qty % small) AS c1 FROM trades GROUP BY ok HAVING c0 > 0",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sum(100.00) FILTER (WHERE 7 = 0.05) AS c0, max(pmod(2, ratio)) AS c1 FROM trades HAVING c0 IS NOT NULL",
+        "SELECT avg(qty) FILTER (WHERE 1 > 2) AS c0, min(1 / ratio) AS c1 FROM trades GROUP BY symbol HAVING c0 > 0",
+        "SELECT count(*) FILTER (WHERE FALSE) AS c0, sum(qty % small) AS c1 FROM trades GROUP BY ok HAVING c0 > 0",
+    ],
+)
 def test_spark_sees_that_no_row_passes_a_filter(spark: SparkSession, sql: str) -> None:
     """It leaves the aggregate out, then the groups, and so never divides by zero."""
     make_view(spark)

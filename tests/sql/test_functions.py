@@ -102,9 +102,14 @@ def test_groups_mean_what_spark_means(spark: SparkSession, sql: str) -> None:
 
 
 def test_a_slide_longer_than_the_range_leaves_gaps(spark: SparkSession) -> None:
-    query = bound("SELECT window, count(*) AS n FROM trades GROUP BY window(ts, '10 minutes', '1 hour', '-5 minutes')")
+    query = bound(
+        "SELECT window, count(*) AS n FROM trades GROUP BY window(ts, '10 minutes', '1 hour', '-5 minutes')"
+    )
     rows = spark.sql(emit_query(query, TRADES, "trades")).orderBy("window_start").collect()
-    seen = [(str(r.window_start)[11:16], str(r.window_end)[11:16], r.window.end == r.window_end, r.n) for r in rows]
+    seen = [
+        (str(r.window_start)[11:16], str(r.window_end)[11:16], r.window.end == r.window_end, r.n)
+        for r in rows
+    ]
     assert seen == [("23:55", "00:05", True, 1), ("00:55", "01:05", True, 2)]
 
 

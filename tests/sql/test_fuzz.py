@@ -24,7 +24,8 @@ _WORDS = (*_TEXT.split(), "'1 hour'", "\n", "\x00", "\ud800")
 
 
 def ask(text: str) -> None:
-    """Bind, and emit what was bound; only a HeadraceError may come out, and its text must render."""
+    """Bind, and emit what was bound; only a HeadraceError may come out, and its text must
+    render."""
     try:
         query = bound(text)
     except HeadraceError as error:
@@ -62,7 +63,11 @@ def mutated(draw: st.DrawFn) -> str:
         end = min(len(text), start + draw(st.integers(0, 8)))
         text = (
             text[:start]
-            + draw(st.one_of(st.sampled_from(_WORDS), st.text(max_size=3), st.just(text[start:end] * 2)))
+            + draw(
+                st.one_of(
+                    st.sampled_from(_WORDS), st.text(max_size=3), st.just(text[start:end] * 2)
+                )
+            )
             + text[end:]
         )
     return text

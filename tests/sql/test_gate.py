@@ -158,21 +158,33 @@ def test_a_refusal_names_what_is_near() -> None:
     assert "sort them" in refused("SELECT qty FROM trades ORDER BY 1", at="ORDER").hint
 
 
-@pytest.mark.parametrize(("sql", "hint"), [
-    ("SELECT DISTINCT symbol, qty FROM trades WHERE qty IN (1, 2)", "write GROUP BY with"),
-    ("SELECT symbol, qty FROM trades LIMIT 1", "filter with WHERE or HAVING"),
-    ("SELECT symbol FROM trades WHERE symbol IN (SELECT symbol FROM stock)", "write it as a join, FROM r JOIN s ON"),
-    ("SELECT symbol FROM trades WHERE NOT EXISTS (SELECT 1 FROM stock)", "NOT EXISTS have no such form"),
-    ("SELECT (SELECT max(price) FROM stock) FROM trades", "one SELECT over one stream or table"),
-    ("SELECT DOUBLE(qty) FROM trades", "write CAST(… AS double)"),
-    ("SELECT bigint(qty) FROM trades", "write CAST(… AS bigint)"),
-    ("SELECT CAST(ts AS TIMESTAMP_NTZ) - seen AS x FROM trades", "CAST(… AS timestamp_ntz)"),
-    ("SELECT day - ts AS x FROM trades", "datediff"),
-    ("SELECT DATE '0000-01-01' AS x FROM trades", "from '0001-01-01' to '9999-12-31'"),
-    ("SELECT DATE '99999-01-01' AS x FROM trades", "from '0001-01-01' to '9999-12-31'"),
-    ("SELECT TIMESTAMP '2024-01-01 00:00:00Z' AS x FROM trades", "without a time zone"),
-    ("SELECT qty FROM trades WHERE ts > '12024-01-01'", "from '0001-01-01' to '9999-12-31'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELECT DISTINCT symbol, qty FROM trades WHERE qty IN (1, 2)", "write GROUP BY with"),
+        ("SELECT symbol, qty FROM trades LIMIT 1", "filter with WHERE or HAVING"),
+        (
+            "SELECT symbol FROM trades WHERE symbol IN (SELECT symbol FROM stock)",
+            "write it as a join, FROM r JOIN s ON",
+        ),
+        (
+            "SELECT symbol FROM trades WHERE NOT EXISTS (SELECT 1 FROM stock)",
+            "NOT EXISTS have no such form",
+        ),
+        (
+            "SELECT (SELECT max(price) FROM stock) FROM trades",
+            "one SELECT over one stream or table",
+        ),
+        ("SELECT DOUBLE(qty) FROM trades", "write CAST(… AS double)"),
+        ("SELECT bigint(qty) FROM trades", "write CAST(… AS bigint)"),
+        ("SELECT CAST(ts AS TIMESTAMP_NTZ) - seen AS x FROM trades", "CAST(… AS timestamp_ntz)"),
+        ("SELECT day - ts AS x FROM trades", "datediff"),
+        ("SELECT DATE '0000-01-01' AS x FROM trades", "from '0001-01-01' to '9999-12-31'"),
+        ("SELECT DATE '99999-01-01' AS x FROM trades", "from '0001-01-01' to '9999-12-31'"),
+        ("SELECT TIMESTAMP '2024-01-01 00:00:00Z' AS x FROM trades", "without a time zone"),
+        ("SELECT qty FROM trades WHERE ts > '12024-01-01'", "from '0001-01-01' to '9999-12-31'"),
+    ],
+)
 def test_the_next_step_is_one_that_can_be_taken(sql: str, hint: str) -> None:
     assert hint in refused(sql).hint
 
@@ -182,7 +194,10 @@ def test_what_resembles_nothing_is_told_the_closest() -> None:
 
 
 def test_session_windows_are_refused_with_the_reason() -> None:
-    refused("SELECT count(*) FROM trades GROUP BY session_window(ts, '5 minutes')", "depend on the rows of one query")
+    refused(
+        "SELECT count(*) FROM trades GROUP BY session_window(ts, '5 minutes')",
+        "depend on the rows of one query",
+    )
 
 
 def test_an_empty_catalog_says_what_to_do() -> None:

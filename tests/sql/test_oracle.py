@@ -1,4 +1,5 @@
-"""Spark answers the SQL we emit as it answers the text: names, types and rows.  may_raise foresees its errors."""
+"""Spark answers the SQL we emit as it answers the text: names, types and rows.  may_raise foresees
+its errors."""
 
 from __future__ import annotations
 

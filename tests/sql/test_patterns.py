@@ -121,7 +121,9 @@ def test_pattern_length_is_capped() -> None:
     )
 
 
-@pytest.mark.parametrize("pattern", ["a%", "%a%b%", "_", r"a\\%", r"\\\\", "%%%%%%%%%%%%%%", "%a%a%a%a%a%a%a%a%a%a%b"])
+@pytest.mark.parametrize(
+    "pattern", ["a%", "%a%b%", "_", r"a\\%", r"\\\\", "%%%%%%%%%%%%%%", "%a%a%a%a%a%a%a%a%a%a%b"]
+)
 def test_like(pattern: str) -> None:
     assert bound(f"SELECT symbol LIKE '{pattern}' AS x, symbol ILIKE '{pattern}' AS y FROM trades")
 

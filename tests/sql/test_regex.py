@@ -1,4 +1,5 @@
-"""Regular expressions: what we accept compiles in Java, means there what we think, and is never slow."""
+"""Regular expressions: what we accept compiles in Java, means there what we think, and is never
+slow."""
 
 from __future__ import annotations
 
@@ -19,19 +20,128 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CONFIG = Config()
-LIMIT_S = 20.0  # of a pattern on a text of 1,000 characters: the bound means a second; machines are busy
+LIMIT_S = (
+    20.0  # of a pattern on a text of 1,000 characters: the bound means a second; machines are busy
+)
 PIECES = (
-    "a", "b", "é", "😀", "\n", "\x00", " ", "-", "]", "}", "&", "^", "$", ".", "|", "(", "(?:", ")", "*", "+", "?",
-    "{2}", "{002}", "{00001}", "{00,0003}", "{1,}", "{0,3}", "{3,1}", "{",
-    "\\d", "\\W", "\\s", "\\b", "\\B", "\\t", "\\n", "\\.", "\\\\", "\\_", "\\-",
-    "[ab]", "[^ab]", "[a-z]", "[z-a]", "[a-\\d]", "[\\w-z]", "[a-]", "[-a]", "[]a]", "[^]a]", "[a-b-c]", "[😀-😎]",
-    "[é-ü^]", "[\\^\\]]", "[", "\\p", "\\Q", "\\1", "(?=", "#", "'", "\\'",
-)  # fmt: skip
-MEMBERS = ("a", "b", "c", "z", "-", "^", "]", "é", "😀", "😎", "\\d", "\\W", "\\s", "\\]", "\\-", "\\\\", "\\t", ".",
-           "$", " ", "\n", "\x00", "0", "_", "|", "(", "*")  # fmt: skip
+    "a",
+    "b",
+    "é",
+    "😀",
+    "\n",
+    "\x00",
+    " ",
+    "-",
+    "]",
+    "}",
+    "&",
+    "^",
+    "$",
+    ".",
+    "|",
+    "(",
+    "(?:",
+    ")",
+    "*",
+    "+",
+    "?",
+    "{2}",
+    "{002}",
+    "{00001}",
+    "{00,0003}",
+    "{1,}",
+    "{0,3}",
+    "{3,1}",
+    "{",
+    "\\d",
+    "\\W",
+    "\\s",
+    "\\b",
+    "\\B",
+    "\\t",
+    "\\n",
+    "\\.",
+    "\\\\",
+    "\\_",
+    "\\-",
+    "[ab]",
+    "[^ab]",
+    "[a-z]",
+    "[z-a]",
+    "[a-\\d]",
+    "[\\w-z]",
+    "[a-]",
+    "[-a]",
+    "[]a]",
+    "[^]a]",
+    "[a-b-c]",
+    "[😀-😎]",
+    "[é-ü^]",
+    "[\\^\\]]",
+    "[",
+    "\\p",
+    "\\Q",
+    "\\1",
+    "(?=",
+    "#",
+    "'",
+    "\\'",
+)
+MEMBERS = (
+    "a",
+    "b",
+    "c",
+    "z",
+    "-",
+    "^",
+    "]",
+    "é",
+    "😀",
+    "😎",
+    "\\d",
+    "\\W",
+    "\\s",
+    "\\]",
+    "\\-",
+    "\\\\",
+    "\\t",
+    ".",
+    "$",
+    " ",
+    "\n",
+    "\x00",
+    "0",
+    "_",
+    "|",
+    "(",
+    "*",
+)
 SAMPLE = "abcz-^]é😀😎05 \t\n\x00\\.$_|(*A~\u0085\u2028ÿ"
-LOOPS = ("a", "b", "[ab]", ".", "a*", "a+", "b?", "(a|aa)", "(a|b)", "a{0,9}", "a{0,99}", "(ab)*", "(?:ab){0,9}",
-         "\\w*", "a*?", ".*", "[^b]+", "(a|b|)", "(a*|b)", "\\d", "$", "\\b", "ab")  # fmt: skip
+LOOPS = (
+    "a",
+    "b",
+    "[ab]",
+    ".",
+    "a*",
+    "a+",
+    "b?",
+    "(a|aa)",
+    "(a|b)",
+    "a{0,9}",
+    "a{0,99}",
+    "(ab)*",
+    "(?:ab){0,9}",
+    "\\w*",
+    "a*?",
+    ".*",
+    "[^b]+",
+    "(a|b|)",
+    "(a*|b)",
+    "\\d",
+    "$",
+    "\\b",
+    "ab",
+)
 
 
 def accepted(pattern: str) -> str | None:
@@ -54,8 +164,15 @@ def test_what_is_accepted_compiles(spark: SparkSession, seed: int) -> None:
         found = accepted(pattern)
         if found is not None:
             theirs, ours = java(spark).compile(pattern), java(spark).compile(found)
-            for text in ("", *("".join(draw.choices("ab 1é😀\n", k=draw.randint(1, 7))) for _ in range(3))):
-                assert theirs.matcher(text).find() == ours.matcher(text).find(), (pattern, found, text)
+            for text in (
+                "",
+                *("".join(draw.choices("ab 1é😀\n", k=draw.randint(1, 7))) for _ in range(3)),
+            ):
+                assert theirs.matcher(text).find() == ours.matcher(text).find(), (
+                    pattern,
+                    found,
+                    text,
+                )
             compiled += 1
     assert compiled > 200
 
@@ -63,7 +180,10 @@ def test_what_is_accepted_compiles(spark: SparkSession, seed: int) -> None:
 def test_classes_hold_what_java_finds_in_them(spark: SparkSession, seed: int) -> None:
     draw, checked = random.Random(seed), 0
     for _ in range(300):
-        inside = "".join(draw.choice(MEMBERS) + ("-" if draw.random() < 0.3 else "") for _ in range(draw.randint(1, 4)))
+        inside = "".join(
+            draw.choice(MEMBERS) + ("-" if draw.random() < 0.3 else "")
+            for _ in range(draw.randint(1, 4))
+        )
         pattern = f"[{draw.choice(['', '^'])}{inside}]"
         try:
             ((item,),) = regex.parse(pattern).ways
@@ -76,7 +196,9 @@ def test_classes_hold_what_java_finds_in_them(spark: SparkSession, seed: int) ->
     assert checked > 100
 
 
-@pytest.mark.parametrize("pattern", ["\\d", "\\D", "\\w", "\\W", "\\s", "\\S", ".", "é", "\\t", "\\$", "😀"])
+@pytest.mark.parametrize(
+    "pattern", ["\\d", "\\D", "\\w", "\\W", "\\s", "\\S", ".", "é", "\\t", "\\$", "😀"]
+)
 def test_single_characters_are_javas(spark: SparkSession, pattern: str) -> None:
     ((item,),) = regex.parse(pattern).ways
     assert isinstance(item, Chars)
@@ -92,9 +214,12 @@ def test_sets_of_characters() -> None:
 
 
 def hard_texts(length: int, draw: random.Random) -> list[str]:
-    """Texts that make patterns over a and b try again: long runs, and an end that nothing matches."""
+    """Texts that make patterns over a and b try again: long runs, and an end that nothing
+    matches."""
     mixed = "".join(draw.choices("aab", k=length))
-    return [run + end for run in ("a" * length, "ab" * (length // 2), mixed) for end in ("", "!", "c\n")]
+    return [
+        run + end for run in ("a" * length, "ab" * (length // 2), mixed) for end in ("", "!", "c\n")
+    ]
 
 
 def took(spark: SparkSession, pattern: str, length: int, draw: random.Random) -> float:
@@ -119,28 +244,71 @@ def test_what_is_accepted_is_quick(spark: SparkSession, seed: int) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("pattern", [
-    "(a|aa)" * 12 + "c", "b" + "a?" * 13 + "c", "ba{0,99}a{0,9}c", "^a*a*c", "^(a|b)c", "[ab]+c", "a.*b.*",
-    "^.*a.*c", "(ab)*(ab){0,99}c", "(?:a|b)(?:a|b)(?:a|b)c", ".*?a.*?c", "[a-b]{1,900}c", "(a|b|)(a|b|)(a|b|)c",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a|aa)" * 12 + "c",
+        "b" + "a?" * 13 + "c",
+        "ba{0,99}a{0,9}c",
+        "^a*a*c",
+        "^(a|b)c",
+        "[ab]+c",
+        "a.*b.*",
+        "^.*a.*c",
+        "(ab)*(ab){0,99}c",
+        "(?:a|b)(?:a|b)(?:a|b)c",
+        ".*?a.*?c",
+        "[a-b]{1,900}c",
+        "(a|b|)(a|b|)(a|b|)c",
+    ],
+)
 def test_patterns_near_the_bound_are_quick(spark: SparkSession, pattern: str, seed: int) -> None:
     assert took(spark, check_regex(pattern, CONFIG), 1_000, random.Random(seed)) < LIMIT_S
 
 
-@pytest.mark.parametrize("pattern", [".*", ".+x", ".{0,1000}x", "[^b]*", "(ab)*x", "(?:ab)+", "(.b){0,1000}", "[a😀]+x",
-                                     ".*?x", ".{2,}x",
-                                     "[^b]{3,}x", "(?:[^b]b){5,900}x", "." * 999])  # fmt: skip
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ".*",
+        ".+x",
+        ".{0,1000}x",
+        "[^b]*",
+        "(ab)*x",
+        "(?:ab)+",
+        "(.b){0,1000}",
+        "[a😀]+x",
+        ".*?x",
+        ".{2,}x",
+        "[^b]{3,}x",
+        "(?:[^b]b){5,900}x",
+        "." * 999,
+    ],
+)
 def test_long_texts_do_not_end_the_stack(spark: SparkSession, pattern: str) -> None:
     found = check_regex(pattern, CONFIG)
     for text in ("ab" * 100_000, "a😀" * 20_000, "ab😀b" * 20_000):
         java(spark).compile(f"^(?:{found})").matcher(text).find()
 
 
-@pytest.mark.parametrize(("pattern", "shorter"), [
-    (".*a.*", "a"), (".*", ""), ("a*?b{0,3}c+d*", "c+"), ("^.*a", "^.*a"), (".*a|b.*", ".*a|b.*"), ("\\.*a\\**", "a"),
-    ("(.*)a(b)*", "(.*)a"), ("x*(ab)*", ""), ("[ab]*[cd]", "[cd]"), (".*.+.*", ".+"), ("a?b?", ""),
-])  # fmt: skip
-def test_what_a_pattern_may_begin_or_end_with_is_left_out(spark: SparkSession, pattern: str, shorter: str) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "shorter"),
+    [
+        (".*a.*", "a"),
+        (".*", ""),
+        ("a*?b{0,3}c+d*", "c+"),
+        ("^.*a", "^.*a"),
+        (".*a|b.*", ".*a|b.*"),
+        ("\\.*a\\**", "a"),
+        ("(.*)a(b)*", "(.*)a"),
+        ("x*(ab)*", ""),
+        ("[ab]*[cd]", "[cd]"),
+        (".*.+.*", ".+"),
+        ("a?b?", ""),
+    ],
+)
+def test_what_a_pattern_may_begin_or_end_with_is_left_out(
+    spark: SparkSession, pattern: str, shorter: str
+) -> None:
     assert regex.trimmed(pattern) == shorter
     for text in ("", "a", "b", "xab", "cd\nab", "..a", "😀"):
         both = [java(spark).compile(p).matcher(text).find() for p in (pattern, shorter)]
@@ -158,9 +326,50 @@ def test_the_bound_counts_ways() -> None:
 
 # LIKE
 
-WILD = ("%", "a", "_", "b", "A", "é", "😀", "\n", ".", "\\%", "\\_", "\\\\", "(", "$", "'", "-", "#", " ", "\x00")
-LETTERS = ("a", "b", "A", "B", "é", "É", "😀", "\n", ".", "%", "_", "\\", "(", "$", "'", "-", "#", " ", "ß",
-           "İ", "\x00")  # fmt: skip
+WILD = (
+    "%",
+    "a",
+    "_",
+    "b",
+    "A",
+    "é",
+    "😀",
+    "\n",
+    ".",
+    "\\%",
+    "\\_",
+    "\\\\",
+    "(",
+    "$",
+    "'",
+    "-",
+    "#",
+    " ",
+    "\x00",
+)
+LETTERS = (
+    "a",
+    "b",
+    "A",
+    "B",
+    "é",
+    "É",
+    "😀",
+    "\n",
+    ".",
+    "%",
+    "_",
+    "\\",
+    "(",
+    "$",
+    "'",
+    "-",
+    "#",
+    " ",
+    "ß",
+    "İ",
+    "\x00",
+)
 
 
 def likes(draw: random.Random, count: int) -> list[str]:
@@ -198,7 +407,9 @@ def _fitting(pattern: str, draw: random.Random) -> str:
             at += 1
             text += pattern[at]
         elif pattern[at] in "%_":
-            text += "".join(draw.choices(LETTERS, k=1 if pattern[at] == "_" else draw.randint(0, 3)))
+            text += "".join(
+                draw.choices(LETTERS, k=1 if pattern[at] == "_" else draw.randint(0, 3))
+            )
         else:
             text += pattern[at]
         at += 1
@@ -206,9 +417,17 @@ def _fitting(pattern: str, draw: random.Random) -> str:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("pattern", [
-    "%a%a%a%a%a%a%a%b", "%a" * 300 + "%", "%a_%_a%" * 50 + "c", "_%" * 200 + "c", "a%a%a%b%a_c", "%_a_%_a_%_a_%c_",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "%a%a%a%a%a%a%a%b",
+        "%a" * 300 + "%",
+        "%a_%_a%" * 50 + "c",
+        "_%" * 200 + "c",
+        "a%a%a%b%a_c",
+        "%_a_%_a_%_a_%c_",
+    ],
+)
 def test_like_is_quick(spark: SparkSession, pattern: str, seed: int) -> None:
     ours = like_regex(pattern, "\\")
     assert ours is not None

@@ -11,7 +11,9 @@ from headrace.values import INT, STRING, TIMESTAMP, Field, decimal
 
 
 def test_a_schema() -> None:
-    fields = parse_schema("symbol STRING NOT NULL, qty int, `odd ``name` DECIMAL(12, 3), ts: timestamp, date DATE")
+    fields = parse_schema(
+        "symbol STRING NOT NULL, qty int, `odd ``name` DECIMAL(12, 3), ts: timestamp, date DATE"
+    )
     assert fields[:4] == (
         Field("symbol", STRING),
         Field("qty", INT),

@@ -43,14 +43,20 @@ def test_strings_are_read_as_spark_reads_them(written: str, meant: str) -> None:
 
 
 def test_comments_are_left_out_and_hints_kept() -> None:
-    found = tokens("SELECT /*+ WITHIN(80) */ a -- to the end; of line\n/* nested /* comment */ ; */ , b")
+    found = tokens(
+        "SELECT /*+ WITHIN(80) */ a -- to the end; of line\n/* nested /* comment */ ; */ , b"
+    )
     assert [t.text for t in found] == ["SELECT", "WITHIN(80)", "a", ",", "b"]
     assert found[1].kind == "hint"
 
 
 def test_offsets_point_into_the_text() -> None:
     sql = "SELECT  `a``b` + 1.5D"
-    assert [(t.text, sql[t.at : t.end]) for t in tokens(sql)][1:] == [("a`b", "`a``b`"), ("+", "+"), ("1.5D", "1.5D")]
+    assert [(t.text, sql[t.at : t.end]) for t in tokens(sql)][1:] == [
+        ("a`b", "`a``b`"),
+        ("+", "+"),
+        ("1.5D", "1.5D"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +96,11 @@ def test_text_must_be_text() -> None:
 
 
 def test_length_is_capped() -> None:
-    error = refused("SELECT 1 FROM trades -- " + "x" * 100, "sql_length_max=50", config=Config.of(sql_length_max=50))
+    error = refused(
+        "SELECT 1 FROM trades -- " + "x" * 100,
+        "sql_length_max=50",
+        config=Config.of(sql_length_max=50),
+    )
     assert len(str(error)) < 1_000
 
 

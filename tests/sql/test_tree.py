@@ -8,10 +8,21 @@ from headrace.sql.tree import Call, Column, Expr, Literal
 from headrace.values import BIGINT, BOOLEAN, DOUBLE, FLOAT, INT, STRING, VOID
 
 APART = [
-    Literal(0.0, DOUBLE), Literal(-0.0, DOUBLE), Literal(-0.0, FLOAT), Literal(1.0, DOUBLE), Literal(1, DOUBLE),
-    Literal(0, INT), Literal(0, BIGINT), Literal(1, INT), Literal(True, BOOLEAN), Literal(False, BOOLEAN),
-    Literal("0", STRING), Literal("", STRING), Literal(None, VOID), Literal(None, DOUBLE),
-]  # fmt: skip
+    Literal(0.0, DOUBLE),
+    Literal(-0.0, DOUBLE),
+    Literal(-0.0, FLOAT),
+    Literal(1.0, DOUBLE),
+    Literal(1, DOUBLE),
+    Literal(0, INT),
+    Literal(0, BIGINT),
+    Literal(1, INT),
+    Literal(True, BOOLEAN),
+    Literal(False, BOOLEAN),
+    Literal("0", STRING),
+    Literal("", STRING),
+    Literal(None, VOID),
+    Literal(None, DOUBLE),
+]
 
 
 @pytest.mark.parametrize("depth", [0, 2])

@@ -63,7 +63,9 @@ def test_bad_lengths(arguments: str, words: str) -> None:
 
 
 def test_only_the_event_time_has_windows() -> None:
-    refused("SELECT 1 FROM trades GROUP BY window(seen, '1 hour')", "which is ts", "seen", at="seen")
+    refused(
+        "SELECT 1 FROM trades GROUP BY window(seen, '1 hour')", "which is ts", "seen", at="seen"
+    )
     refused("SELECT 1 FROM trades GROUP BY window(qty, '1 hour')", "which is ts", at="qty")
     refused("SELECT 1 FROM trades GROUP BY window(tss, '1 hour')", "unknown column", "ts", at="tss")
     refused("SELECT 1 FROM trades GROUP BY window(CAST(ts AS DATE), '1 hour')", "an expression")
@@ -78,7 +80,9 @@ def test_a_stream_without_time_has_no_windows() -> None:
         bind(sql, {"plain": plain}, name="q")
     with pytest.raises(SQLError, match="hides the window"):
         bind(sql, {"plain": Relation("plain", "x", plain.fields, time="ts")}, name="q")
-    assert bind("SELECT window + 1 AS w FROM plain", {"plain": plain}, name="q").outputs[0].name == "w"
+    assert (
+        bind("SELECT window + 1 AS w FROM plain", {"plain": plain}, name="q").outputs[0].name == "w"
+    )
 
 
 def test_the_window_may_be_repeated_or_aliased() -> None:
@@ -100,8 +104,14 @@ def test_fields_of_the_window() -> None:
         "HAVING window.start > '2024-01-01' AND e < '2025-01-01'"
     )
     assert query.outputs[0].expr == Bound("end")
-    refused("SELECT window.middle FROM trades GROUP BY window(ts, '1 hour')", "window.start", at="window.middle")
-    refused("SELECT window(ts, '1 hour').middle FROM trades GROUP BY window(ts, '1 hour')", "start, end")
+    refused(
+        "SELECT window.middle FROM trades GROUP BY window(ts, '1 hour')",
+        "window.start",
+        at="window.middle",
+    )
+    refused(
+        "SELECT window(ts, '1 hour').middle FROM trades GROUP BY window(ts, '1 hour')", "start, end"
+    )
     refused("SELECT upper(symbol).start FROM trades", "only a window")
 
 
@@ -113,12 +123,24 @@ def test_fields_of_the_window() -> None:
         ("SELECT window.start FROM trades", "GROUP BY window(ts, '1 hour')"),
         ("SELECT window(ts, '2 hours') FROM trades GROUP BY window(ts, '1 hour')", "one window"),
         ("SELECT 1 FROM trades GROUP BY window(ts, '1 hour'), window(ts, '2 hours')", "one window"),
-        ("SELECT max(window.start) FROM trades GROUP BY window(ts, '1 hour')", "inside an aggregate"),
-        ("SELECT max(window(ts, '1 hour')) FROM trades GROUP BY window(ts, '1 hour')", "inside an aggregate"),
+        (
+            "SELECT max(window.start) FROM trades GROUP BY window(ts, '1 hour')",
+            "inside an aggregate",
+        ),
+        (
+            "SELECT max(window(ts, '1 hour')) FROM trades GROUP BY window(ts, '1 hour')",
+            "inside an aggregate",
+        ),
         ("SELECT window = window FROM trades GROUP BY window(ts, '1 hour')", "can be compared"),
         ("SELECT window_start FROM trades GROUP BY window(ts, '1 hour')", "unknown column"),
-        ("SELECT max(qty) AS window_start FROM trades GROUP BY window(ts, '1 hour')", "bound of the window"),
-        ("SELECT window.start AS window_end FROM trades GROUP BY window(ts, '1 hour')", "bound of the window"),
+        (
+            "SELECT max(qty) AS window_start FROM trades GROUP BY window(ts, '1 hour')",
+            "bound of the window",
+        ),
+        (
+            "SELECT window.start AS window_end FROM trades GROUP BY window(ts, '1 hour')",
+            "bound of the window",
+        ),
         ("SELECT 1 FROM trades GROUP BY window.start", "GROUP BY window(ts, '1 hour')"),
         ("SELECT window(DISTINCT ts, '1 hour') FROM trades GROUP BY 1", "window takes"),
     ],

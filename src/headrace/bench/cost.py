@@ -1,12 +1,13 @@
 """Benchmark `cost`: is EXPLAIN's estimate of a round what the round then takes?
 
-Varied workloads (queries, rows a round, groups, predicates) run through the real engine.  Before each round the
-forecast is made that EXPLAIN would show, from the manifests there are by then; afterwards it is held against what was
-measured.  A workload's ratio is the median over its rounds of max(estimate / measured, measured / estimate).  One
-workload grows: the forecast for the plan with the new queries is made before any round has run with them.
+Varied workloads (queries, rows a round, groups, predicates) run through the real engine.  Before
+each round the forecast is made that EXPLAIN would show, from the manifests there are by then;
+afterwards it is held against what was measured.  A workload's ratio is the median over its rounds
+of max(estimate / measured, measured / estimate).  One workload grows: the forecast for the plan
+with the new queries is made before any round has run with them.
 
-The default rates are fitted on the workloads that are not held out (`fit`); what they say of the others without
-anything learnt there is `by_rates`.
+The default rates are fitted on the workloads that are not held out (`fit`); what they say of the
+others without anything learnt there is `by_rates`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ from headrace.families.windows.explain import seating_of
 from headrace.families.windows.flow import flow_of, is_united
 from headrace.families.windows.plan import Seating, plan_cuts
 from headrace.families.windows.sharing import price_of
-from headrace.families.windows.workload import Flow, Quantities, RingWorks, Workload, quantities_of, workload_of
+from headrace.families.windows.workload import (
+    Flow,
+    Quantities,
+    RingWorks,
+    Workload,
+    quantities_of,
+    workload_of,
+)
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.session import make_session
 from headrace.runtime.statistics import Stats, load_of, rows_expected
@@ -91,8 +99,9 @@ CASES = (
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A workload that has run: its plan, the stats of its rounds, and the first round with that plan; how long it
-    took to split the cost among the queries, and by how much of the measured total the shares miss it."""
+    """A workload that has run: its plan, the stats of its rounds, and the first round with that
+    plan; how long it took to split the cost among the queries, and by how much of the measured
+    total the shares miss it."""
 
     case: Case
     work: Workload
@@ -126,7 +135,9 @@ def run(quick: bool, tell: Tell) -> Report:
     texts = market.queries(np.random.default_rng(SEED), 2 * max(c.queries for c in CASES))
     spark = make_session(Config.from_environment())
     try:
-        with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as made:
+        with tempfile.TemporaryDirectory(
+            prefix="headrace-bench-", ignore_cleanup_errors=True
+        ) as made:
             bench = Bench(spark, Path(made), files, tell)
             bench.trial(replace(CASES[2], name="warming up"), texts)
             trials = [bench.trial(case, texts) for case in CASES if case.quick or not quick]
@@ -156,15 +167,22 @@ class Bench:
         return folder
 
     def trial(self, case: Case, texts: dict[str, str]) -> Trial:
-        self._tell(f"{case.name}: {case.queries:,} queries, {case.rows_per_second * SECONDS_PER_FILE:,} rows a round")
+        self._tell(
+            f"{case.name}: {case.queries:,} queries, {case.rows_per_second * SECONDS_PER_FILE:,} rows a round"
+        )
         chosen = {n: sql for n, sql in texts.items() if case.fits(sql)}
         items = list(chosen.items())[: case.queries + case.grows_by]
         folder = Path(tempfile.mkdtemp(prefix="ours-", dir=self._folder))
         half = self._files // 2 if case.grows_by else self._files
         source = linked(self._trades(case.rows_per_second), folder, half)
         with Engine(folder / "race", spark=self._spark) as engine:
-            engine.create_stream("trades", f"parquet:{source}?maxFilesPerTrigger=1", schema=market.SCHEMA,
-                                 time=market.TIME, late=market.LATE)
+            engine.create_stream(
+                "trades",
+                f"parquet:{source}?maxFilesPerTrigger=1",
+                schema=market.SCHEMA,
+                time=market.TIME,
+                late=market.LATE,
+            )
             engine.add_many(dict(items[: case.queries]))
             engine.start()
             wait_for_rounds(engine, half)
@@ -197,30 +215,44 @@ def _forecasts(engine: Engine, case: Case, first: int) -> Trial:
     live = [(r.id, r.query) for r in engine.catalog.queries.values()]
     history = recent_stats(Ledger(engine.home.disk, engine.home.stream_folder("trades")), 1_000)
     work = _workload(seating_of(live, relation), is_united(history))
-    until = first + 1 if case.grows_by else len(history)  # later ones have learnt from the plan with all queries
+    until = (
+        first + 1 if case.grows_by else len(history)
+    )  # later ones have learnt from the plan with all queries
     known = [history[max(0, n - 9) : n] for n in range(first, until)]
-    made = [forecast(rows_expected(told), price_of(work, told), told, overlaps=True).total_s for told in known]
-    if case.grows_by:  # the first round with them also replays the pane log for their rings: the rounds after count
+    made = [
+        forecast(rows_expected(told), price_of(work, told), told, overlaps=True).total_s
+        for told in known
+    ]
+    # the first round with them also replays the pane log for their rings: the rounds after count
+    if case.grows_by:
         made *= len(history) - first
     return Trial(case, work, history, made, first)
 
 
-# -- the fit -------------------------------------------------------------------------------------------
+# -- the fit
+# -------------------------------------------------------------------------------------------
 
 
 def fit(trials: Sequence[Trial]) -> dict[str, float]:
     """Rates, none negative, that make the squares of the relative errors of each stage least.
 
-    Quantities go together (more queries have more rings, shapes and answers), so what the rounds do not tell apart
-    stays in the proportion of the defaults: `SHRINK` pulls the rates of a stage towards them, scaled alike."""
-    lines = [(_quantities(t, s), measured_stages(s["seconds"])) for t in trials for s in t.history[t.first :]]
+    Quantities go together (more queries have more rings, shapes and answers), so what the rounds do
+    not tell apart stays in the proportion of the defaults: `SHRINK` pulls the rates of a stage
+    towards them, scaled alike."""
+    lines = [
+        (_quantities(t, s), measured_stages(s["seconds"]))
+        for t in trials
+        for s in t.history[t.first :]
+    ]
     found: dict[str, float] = {}
     for stage in dict.fromkeys(r.stage for r in RATES.values()):
         names = [n for n, r in RATES.items() if r.stage == stage]
         prices = np.array([[RATES[n].seconds * float(q[n].sum()) for n in names] for q, _ in lines])
         measured = np.maximum([seconds.get(stage, 0.0) for _, seconds in lines], LEAST_S)
         scale = float(np.median(measured / prices.sum(axis=1)))
-        matrix = np.vstack([prices * scale / measured[:, None], np.eye(len(names)) * np.sqrt(SHRINK * len(lines))])
+        matrix = np.vstack(
+            [prices * scale / measured[:, None], np.eye(len(names)) * np.sqrt(SHRINK * len(lines))]
+        )
         wanted = np.append(np.ones(len(lines)), np.full(len(names), np.sqrt(SHRINK * len(lines))))
         factors = _least_squares(matrix, wanted)
         found.update({n: RATES[n].seconds * scale * f for n, f in zip(names, factors, strict=True)})
@@ -253,19 +285,34 @@ def figures_of(trials: Sequence[Trial]) -> list[Figure]:
             Figure(f"{name}_estimated_s", median(trial.forecasts), "s", note="before each round"),
             Figure(f"{name}_ratio", median(trial.ratios), "×", note=_held(median(trial.ratios))),
             Figure(f"{name}_ratio_worst", max(trial.ratios), "×", note="of a single round"),
-            Figure(f"{name}_by_rates", median(trial.by_rates), "×",
-                   note=f"nothing learnt; {'held out of' if trial.case.held_out else 'in'} the fit"),
+            Figure(
+                f"{name}_by_rates",
+                median(trial.by_rates),
+                "×",
+                note=f"nothing learnt; {'held out of' if trial.case.held_out else 'in'} the fit",
+            ),
         ]
     worst = max(median(t.ratios) for t in trials)
     most = max(trials, key=lambda t: t.work.queries)
     found += [
         Figure("worst_ratio", worst, "×", note=_held(worst)),
-        Figure("split_off", max(t.split_off for t in trials), "", note="list --cost: shares against the total"),
-        Figure("split_s", most.split_s, "s", note=f"list --cost with {most.work.queries:,} queries"),
+        Figure(
+            "split_off",
+            max(t.split_off for t in trials),
+            "",
+            note="list --cost: shares against the total",
+        ),
+        Figure(
+            "split_s", most.split_s, "s", note=f"list --cost with {most.work.queries:,} queries"
+        ),
     ]
     fitted = fit([t for t in trials if not t.case.held_out])
-    found += [Figure(f"fit_{name}", rate, "s", note=f"{RATES[name].unit}; default {RATES[name].seconds:.3g}")
-              for name, rate in fitted.items()]
+    found += [
+        Figure(
+            f"fit_{name}", rate, "s", note=f"{RATES[name].unit}; default {RATES[name].seconds:.3g}"
+        )
+        for name, rate in fitted.items()
+    ]
     return found
 
 

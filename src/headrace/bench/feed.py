@@ -1,7 +1,7 @@
 """Files of trades, written ahead of whoever reads them.
 
-A file is written aside and renamed, so that nobody sees half of one; at most `ahead` files wait to be
-read, so that the disk holds what was read and little more.  Nothing is deleted.
+A file is written aside and renamed, so that nobody sees half of one; at most `ahead` files wait to
+be read, so that the disk holds what was read and little more.  Nothing is deleted.
 """
 
 from __future__ import annotations
@@ -31,13 +31,17 @@ class Feed:
     A folder that has files already is carried on after the last of them.
     """
 
-    def __init__(self, folder: Path, *, seed: int, rows_per_second: int, seconds: int = 4, ahead: int = 4) -> None:
+    def __init__(
+        self, folder: Path, *, seed: int, rows_per_second: int, seconds: int = 4, ahead: int = 4
+    ) -> None:
         self.folder = folder
         self.rows_per_second = rows_per_second
         self.seconds = seconds
         self.ahead = ahead
         folder.mkdir(parents=True, exist_ok=True)
-        self.first = self._next = 1 + max((int(p.stem[5:]) for p in folder.glob("part-*.parquet")), default=-1)
+        self.first = self._next = 1 + max(
+            (int(p.stem[5:]) for p in folder.glob("part-*.parquet")), default=-1
+        )
         self._market = Market(np.random.default_rng([seed, self.first]))
         self._read = 0
         self._error: Exception | None = None
@@ -81,5 +85,9 @@ class Feed:
 
     def _write(self) -> None:
         start_us = START_US + self._next * self.seconds * US_PER_S
-        write_file(self.folder, self._next, self._market.trades(start_us, self.seconds, self.rows_per_second))
+        write_file(
+            self.folder,
+            self._next,
+            self._market.trades(start_us, self.seconds, self.rows_per_second),
+        )
         self._next += 1

@@ -1,9 +1,9 @@
 """Benchmark `groups`: very many groups that come and go, and a month beside ten seconds.
 
-Part one, on Spark: 1,000,000 groups alive at a time, 1.5 % of them new each round and as many leaving, 50 window
-queries of 1 to 10 minutes over each of them.  What the engine states it holds (`ring_bytes`: rings, rows of open
-panes, keys) stands beside the most this process ever took, which adds Python, Arrow and what a round is made with;
-Spark's JVM is another process.
+Part one, on Spark: 1,000,000 groups alive at a time, 1.5 % of them new each round and as many
+leaving, 50 window queries of 1 to 10 minutes over each of them.  What the engine states it holds
+(`ring_bytes`: rings, rows of open panes, keys) stands beside the most this process ever took, which
+adds Python, Arrow and what a round is made with; Spark's JVM is another process.
 
 Part two, without Spark (`month.py`): what the pane log keeps of a month.
 """
@@ -83,12 +83,14 @@ def orders(number: int, size: Size, rng: np.random.Generator) -> pa.Table:
     first = int(number * NEW_SHARE * size.groups)
     start_us = START_US + number * SECONDS_PER_FILE * US_PER_S
     times = start_us + np.sort(rng.integers(0, SECONDS_PER_FILE * US_PER_S, size.rows))
-    return pa.table({
-        "account": rng.integers(first, first + size.groups, size.rows),
-        "amount": rng.uniform(0, 200, size.rows),
-        "items": rng.integers(1, 5, size.rows).astype(np.int32),
-        "ts": pa.array(times, pa.timestamp("us", "UTC")),
-    })
+    return pa.table(
+        {
+            "account": rng.integers(first, first + size.groups, size.rows),
+            "amount": rng.uniform(0, 200, size.rows),
+            "items": rng.integers(1, 5, size.rows).astype(np.int32),
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
 
 
 def run(quick: bool, tell: Tell) -> Report:
@@ -111,7 +113,9 @@ def drain(spark: SparkSession, folder: Path, size: Size, tell: Tell) -> Sequence
     rng, source = np.random.default_rng(SEED), folder / "orders"
     write_file(source, 0, orders(0, size, rng))
     with Engine(folder / "race", spark=spark) as engine:
-        engine.create_stream("orders", f"parquet:{source}?maxFilesPerTrigger=1", schema=SCHEMA, time="ts")
+        engine.create_stream(
+            "orders", f"parquet:{source}?maxFilesPerTrigger=1", schema=SCHEMA, time="ts"
+        )
         engine.add_many(queries())
         engine.start()
         for number in range(1, size.files):
@@ -130,11 +134,15 @@ def figures_of(size: Size, rounds: Sequence[RoundStats], before: int) -> list[Fi
         Figure("groups", size.groups, note=f"alive; {NEW_SHARE:.1%} new each round"),
         Figure("windows", len(queries())),
         Figure("rows_per_s", size.rows / mean(r.cycle_s for r in rounds), "rows/s"),
-        Figure("answers_per_round", mean(r.answers for r in rounds), "answers", note="that pass HAVING"),
+        Figure(
+            "answers_per_round", mean(r.answers for r in rounds), "answers", note="that pass HAVING"
+        ),
         Figure("round_s", median(r.seconds["total"] for r in rounds), "s", note="median"),
         Figure("round_max_s", longest, "s", note="one in which a minute ends"),
-        *(Figure(f"{stage}_s", mean(r.seconds.get(stage, 0.0) for r in rounds), "s", note="mean")
-          for stage in ("spark", "roll", "answer", "write")),
+        *(
+            Figure(f"{stage}_s", mean(r.seconds.get(stage, 0.0) for r in rounds), "s", note="mean")
+            for stage in ("spark", "roll", "answer", "write")
+        ),
         Figure("stated_mb", stated / MB, "MB", note="rings, open panes, keys: EXPLAIN"),
         Figure("peak_rss_mb", peak / MB, "MB", note=f"this process, {before / MB:,.0f} MB before"),
         Figure("peak_over_stated", (peak - before) / stated, "×"),

@@ -1,7 +1,8 @@
-"""Benchmark `joins`: standing joins by the hundred thousand, beside the methods the thesis compares with.
+"""Benchmark `joins`: standing joins by the hundred thousand, beside the methods the thesis compares
+with.
 
-Kernels alone, in one thread, all compiled: figures 4.7 to 4.21.  `joins_kernels.py` says what a method is given and
-what counts as its work.  Then the engine on Spark (`joins_spark.py`).
+Kernels alone, in one thread, all compiled: figures 4.7 to 4.21.  `joins_kernels.py` says what a
+method is given and what counts as its work.  Then the engine on Spark (`joins_spark.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,13 @@ from time import perf_counter
 
 import numpy as np
 
-from headrace.bench import joins_histogram, joins_hotspots, joins_intervals, joins_routing, joins_spark
+from headrace.bench import (
+    joins_histogram,
+    joins_hotspots,
+    joins_intervals,
+    joins_routing,
+    joins_spark,
+)
 from headrace.bench.joins_kernels import OUTPUT, SEED, Speeds, band_speeds, select_speeds
 from headrace.bench.joins_workload import draw_bands
 from headrace.bench.plot import Curve, Panel, draw
@@ -50,22 +57,38 @@ class Extent:
 
 EXTENTS = {
     True: Extent((500, 50_000), (1_000, 50_000), 50_000, (60.0,), (), (10.0,), 50_000, (20,)),
-    False: Extent((500, 5_000, 50_000, 100_000, 500_000), (1_000, 10_000, 100_000, 500_000), 100_000,
-                  (2_000.0, 600.0, 200.0, 60.0, 20.0, 2.0), (0.001, 0.01, 0.1, 0.3), (10.0, 100.0, 1_000.0, 5_000.0),
-                  500_000, joins_histogram.BUCKETS),
-}  # fmt: skip
+    False: Extent(
+        (500, 5_000, 50_000, 100_000, 500_000),
+        (1_000, 10_000, 100_000, 500_000),
+        100_000,
+        (2_000.0, 600.0, 200.0, 60.0, 20.0, 2.0),
+        (0.001, 0.01, 0.1, 0.3),
+        (10.0, 100.0, 1_000.0, 5_000.0),
+        500_000,
+        joins_histogram.BUCKETS,
+    ),
+}
 
 
 def run(quick: bool, tell: Tell) -> Report:
     bench = Bench(EXTENTS[quick], tell)
-    measures = (bench.bands, bench.selects, bench.groups, bench.selectivities, bench.maintenance, bench.histogram)
+    measures = (
+        bench.bands,
+        bench.selects,
+        bench.groups,
+        bench.selectivities,
+        bench.maintenance,
+        bench.histogram,
+    )
     for measure in measures:
         measure()
     for part in (joins_intervals, joins_hotspots, joins_routing, joins_spark):
         bench.figures += part.run(quick, tell).figures
     key = "events a second, one thread, output left out"
     picture = draw(bench.panels, Path("bench"), "joins", key)
-    title = f"standing joins of the thesis's workload, {bench.extent.standing:,} queries at the most"
+    title = (
+        f"standing joins of the thesis's workload, {bench.extent.standing:,} queries at the most"
+    )
     return Report(title, tuple(bench.figures), picture, machine(0, SEED))
 
 
@@ -83,18 +106,26 @@ class Bench:
         kept = found[-1].per_s["ours"] / found[0].per_s["ours"]
         note = f"from {found[0].queries:,} to {found[-1].queries:,} queries, want ≥ 1/3: "
         note += verdict(kept >= KEPT_WANTED)
-        self.figures.append(Figure("band_kept", kept, "×", "about 1/3 over a 10⁴-fold growth", note))
-        self._ratio("band", found, BAND_WANTED, "orders of magnitude over merge, query-outer and data-outer")
+        self.figures.append(
+            Figure("band_kept", kept, "×", "about 1/3 over a 10⁴-fold growth", note)
+        )
+        self._ratio(
+            "band", found, BAND_WANTED, "orders of magnitude over merge, query-outer and data-outer"
+        )
 
     def selects(self) -> None:
         found = self._by_queries("select", self.extent.selects, select_speeds)
-        self._ratio("select", found, SELECT_WANTED, "join-first has less than 5% of its speed at 100,000")
+        self._ratio(
+            "select", found, SELECT_WANTED, "join-first has less than 5% of its speed at 100,000"
+        )
 
     def _by_queries(self, kind: str, sizes: Sequence[int], measure: Measure) -> list[Speeds]:
         found: list[Speeds] = []
         for queries in sizes:
             found.append(measure(queries, LENGTH, queries <= self.extent.compared))
-            note = f"{found[-1].groups} groups, {found[-1].affected:,.0f} queries affected by an event"
+            note = (
+                f"{found[-1].groups} groups, {found[-1].affected:,.0f} queries affected by an event"
+            )
             self._add(f"{kind}_{queries}", found[-1], note)
         self._panel(f"{kind} joins, by queries", "queries", {s.queries: s for s in found})
         return found
@@ -113,12 +144,23 @@ class Bench:
     def selectivities(self) -> None:
         """Figure 4.8: (iii) more queries have the a of an event, (iv) more rows have its b."""
         count = self.extent.compared
-        having = {share: select_speeds(count, LENGTH, True, selectivity=share) for share in self.extent.selectivities}
-        joined = {rows: select_speeds(count, LENGTH, True, joined=rows) for rows in self.extent.joining}
-        for name, what, found in (("having", "share of queries that have the a", having),
-                                  ("joining", "rows that have the b", joined)):  # fmt: skip
+        having = {
+            share: select_speeds(count, LENGTH, True, selectivity=share)
+            for share in self.extent.selectivities
+        }
+        joined = {
+            rows: select_speeds(count, LENGTH, True, joined=rows) for rows in self.extent.joining
+        }
+        for name, what, found in (
+            ("having", "share of queries that have the a", having),
+            ("joining", "rows that have the b", joined),
+        ):
             for at, speeds in found.items():
-                self._add(f"select_{name}_{at:g}", speeds, f"{speeds.affected:,.0f} queries affected by an event")
+                self._add(
+                    f"select_{name}_{at:g}",
+                    speeds,
+                    f"{speeds.affected:,.0f} queries affected by an event",
+                )
             self._panel(f"select-joins, by {what}", what, found)
 
     def maintenance(self) -> None:
@@ -133,7 +175,10 @@ class Bench:
         standing.update({0: boxes[0]}, [1])  # compiled, if it was not
         standing.update({1: boxes[1]}, [])
         took: list[float] = []
-        ordered, sorted_list = sorted(box[0][:2] for i, box in boxes.items() if i < count), list[float]()
+        ordered, sorted_list = (
+            sorted(box[0][:2] for i, box in boxes.items() if i < count),
+            list[float](),
+        )
         for i in range(count, count + CHANGES):
             began = perf_counter()
             standing.update({i: boxes[i]}, [])
@@ -143,12 +188,24 @@ class Bench:
             insort(ordered, boxes[i][0][:2])
             del ordered[bisect_left(ordered, boxes[i - count][0][:2])]
             sorted_list.append((perf_counter() - began) / 2)
-        mean, levels = 1_000 * float(np.mean(took)), ", ".join(f"{len(level):,}" for level in standing.levels)
+        mean, levels = (
+            1_000 * float(np.mean(took)),
+            ", ".join(f"{len(level):,}" for level in standing.levels),
+        )
         hot = standing.tally(0)["hot"] / count
-        note = (f"mean, median {1_000 * median(took):.3f}; a sorted list {1_000 * float(np.mean(sorted_list)):.3f}; "
-                f"{hot:.0%} in hotspots, levels of {levels}; ")  # fmt: skip
-        self.figures.append(Figure(f"change_{count}_ms", mean, "ms", "20% above merge's sorted list",
-                                   f"{note}want < 1: {verdict(mean < CHANGE_WANTED_MS)}"))  # fmt: skip
+        note = (
+            f"mean, median {1_000 * median(took):.3f}; a sorted list {1_000 * float(np.mean(sorted_list)):.3f}; "
+            f"{hot:.0%} in hotspots, levels of {levels}; "
+        )
+        self.figures.append(
+            Figure(
+                f"change_{count}_ms",
+                mean,
+                "ms",
+                "20% above merge's sorted list",
+                f"{note}want < 1: {verdict(mean < CHANGE_WANTED_MS)}",
+            )
+        )
 
     def histogram(self) -> None:
         """Figure 4.12: how many ranges a value stabs, estimated."""
@@ -163,21 +220,38 @@ class Bench:
             note = f"equal width {row.equal_width:.1%}, optimal on a sample {row.optimal:.1%}"
             if row.buckets == 20:
                 note += f"; want ≤ 15%: {verdict(row.ours <= ERROR_WANTED)}"
-            self.figures.append(Figure(f"histogram_{row.buckets}_error", row.ours, "", published, note))
-        self.figures.append(Figure("histogram_build_s", took, "s", note=f"want < 1: {verdict(took < BUILD_WANTED_S)}"))
+            self.figures.append(
+                Figure(f"histogram_{row.buckets}_error", row.ours, "", published, note)
+            )
+        self.figures.append(
+            Figure(
+                "histogram_build_s", took, "s", note=f"want < 1: {verdict(took < BUILD_WANTED_S)}"
+            )
+        )
 
     def _add(self, name: str, speeds: Speeds, note: str) -> None:
-        self._tell(f"{name}: " + ", ".join(f"{m} {s:,.0f}/s" for m, s in speeds.per_s.items()) + f" ({note})")
-        self.figures += [Figure(f"{name}_{m}_per_s", s, "events/s", note=note) for m, s in speeds.per_s.items()]
+        self._tell(
+            f"{name}: "
+            + ", ".join(f"{m} {s:,.0f}/s" for m, s in speeds.per_s.items())
+            + f" ({note})"
+        )
+        self.figures += [
+            Figure(f"{name}_{m}_per_s", s, "events/s", note=note) for m, s in speeds.per_s.items()
+        ]
 
     def _ratio(self, kind: str, found: Sequence[Speeds], wanted: float, published: str) -> None:
         speeds = next(s for s in found if s.queries == self.extent.compared)
         name, best = speeds.best_rival()
         ratio = speeds.per_s["ours"] / best
-        note = f"to {name} at {speeds.queries:,} queries, want ≥ {wanted}: {verdict(ratio >= wanted)}"
+        note = (
+            f"to {name} at {speeds.queries:,} queries, want ≥ {wanted}: {verdict(ratio >= wanted)}"
+        )
         self.figures.append(Figure(f"{kind}_ratio", ratio, "×", published, note))
         name, best = speeds.best_rival(with_output=True)
-        ratio, note = speeds.per_s[f"ours{OUTPUT}"] / best, f"to {name}: all answers are written by both"
+        ratio, note = (
+            speeds.per_s[f"ours{OUTPUT}"] / best,
+            f"to {name}: all answers are written by both",
+        )
         self.figures.append(Figure(f"{kind}_ratio{OUTPUT}", ratio, "×", note=note))
 
     def _panel(self, title: str, x: str, found: dict[float, Speeds] | dict[int, Speeds]) -> None:

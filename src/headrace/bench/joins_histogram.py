@@ -1,9 +1,9 @@
 """Figure 4.12: the error of histograms of intervals, by their number of buckets.
 
-The paper draws 100,000 intervals in [0, 10000], midpoints Normal(5000, 1500), lengths Normal(1000, 2000), which "happen
-to form 18 stabbing groups".  It does not say what becomes of negative lengths and of intervals that leave the domain,
-nor whether the second number is a deviation or a variance; a `Reading` does.  Each error is the mean of
-|estimate - true| / max(true, 1) over uniform values.
+The paper draws 100,000 intervals in [0, 10000], midpoints Normal(5000, 1500), lengths Normal(1000,
+2000), which "happen to form 18 stabbing groups".  It does not say what becomes of negative lengths
+and of intervals that leave the domain, nor whether the second number is a deviation or a variance;
+a `Reading` does.  Each error is the mean of |estimate - true| / max(true, 1) over uniform values.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ LITERAL = READINGS["deviations, clipped"]
 class Row:
     """Mean relative errors with so many buckets.
 
-    `by_size` is ours with the paper's rule for sharing out buckets; `optimal` is built and measured on a sample."""
+    `by_size` is ours with the paper's rule for sharing out buckets; `optimal` is built and measured
+    on a sample."""
 
     buckets: int
     ours: float
@@ -58,7 +59,9 @@ class Row:
     optimal: float
 
 
-def intervals(seed: int, count: int = INTERVALS, reading: Reading = LITERAL) -> tuple[Floats, Floats]:
+def intervals(
+    seed: int, count: int = INTERVALS, reading: Reading = LITERAL
+) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(seed)
     middle = rng.normal(5_000, reading.middle_deviation, count)
     half = np.abs(rng.normal(1_000, reading.length_deviation, count)) / 2
@@ -68,7 +71,9 @@ def intervals(seed: int, count: int = INTERVALS, reading: Reading = LITERAL) -> 
 
 
 def error(histogram: Steps | EqualWidth, lo: Floats, hi: Floats, probes: Floats) -> float:
-    true = np.searchsorted(np.sort(lo), probes, "right") - np.searchsorted(np.sort(hi), probes, "left")
+    true = np.searchsorted(np.sort(lo), probes, "right") - np.searchsorted(
+        np.sort(hi), probes, "left"
+    )
     return float(np.mean(np.abs(histogram.estimate(probes) - true) / np.maximum(true, 1)))
 
 

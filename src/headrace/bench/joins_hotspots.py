@@ -1,10 +1,11 @@
 """Figure 4.9: events a second as more and more queries are in hotspots, one thread.
 
-As published: 500,000 queries, of which the 500 largest stabbing groups hold 10% to 100%, and α of each workload such
-that those are the hotspots.  That 500 groups hold 10% is read as 5,000 groups of one size, the number section 4.2.2
-argues with; the 500 get larger at the expense of the others.  How often an event's a is within a query's range is not
-told: 10%, as for figure 4.7.  Ranges of a and events are those of `joins_routing.py`, rows 100,000 as in table 4.1.
-A workload without hotspots is added, and so are methods that the thesis leaves out of this figure.
+As published: 500,000 queries, of which the 500 largest stabbing groups hold 10% to 100%, and α of
+each workload such that those are the hotspots.  That 500 groups hold 10% is read as 5,000 groups of
+one size, the number section 4.2.2 argues with; the 500 get larger at the expense of the others.
+How often an event's a is within a query's range is not told: 10%, as for figure 4.7.  Ranges of a
+and events are those of `joins_routing.py`, rows 100,000 as in table 4.1. A workload without
+hotspots is added, and so are methods that the thesis leaves out of this figure.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.bench.joins_routing import Case, alone, check
-from headrace.bench.joins_workload import draw_joined_events, draw_joined_rows, draw_popular, hot_shares
+from headrace.bench.joins_workload import (
+    draw_joined_events,
+    draw_joined_rows,
+    draw_popular,
+    hot_shares,
+)
 from headrace.bench.report import Figure, Report, machine
 from headrace.families.joins.partition import canonical
 from headrace.families.joins.routing import RATES, Router
@@ -46,8 +52,14 @@ def run(quick: bool, tell: Tell) -> Report:
         case = workload(extent, share)
         speeds = {method: 1 / alone(case, method) for method in METHODS}
         figures += figures_of(share, case, speeds)
-        tell("; ".join(f"{figure.name} {figure.value:,.2f}" for figure in figures[-1 - len(speeds) :]))
-    title = f"{extent.queries:,} standing select-joins, by the share of them in hotspots, one thread"
+        tell(
+            "; ".join(
+                f"{figure.name} {figure.value:,.2f}" for figure in figures[-1 - len(speeds) :]
+            )
+        )
+    title = (
+        f"{extent.queries:,} standing select-joins, by the share of them in hotspots, one thread"
+    )
     return Report(title, tuple(figures), None, machine(0, SEED))
 
 
@@ -69,7 +81,15 @@ def figures_of(share: float, case: Case, speeds: Mapping[str, float]) -> list[Fi
     name, shape = f"hotspots_{100 * share:.0f}", case.methods.shape
     note = f"{shape.hot_groups} of {shape.groups} groups hot, {shape.scattered:,} queries scattered"
     return [
-        *(Figure(f"{name}_{method}_per_s", speed, "events/s", note=note) for method, speed in speeds.items()),
-        Figure(f"{name}_ratio", speeds["hotspots"] / speeds["select_first"], "×", "rises with the share in hotspots",
-               "to select first"),
-    ]  # fmt: skip
+        *(
+            Figure(f"{name}_{method}_per_s", speed, "events/s", note=note)
+            for method, speed in speeds.items()
+        ),
+        Figure(
+            f"{name}_ratio",
+            speeds["hotspots"] / speeds["select_first"],
+            "×",
+            "rises with the share in hotspots",
+            "to select first",
+        ),
+    ]

@@ -1,13 +1,15 @@
-"""Benchmark `joins_intervals`: standing intervals that a value stabs, beside PyPI's `superintervals`, in one thread.
+"""Benchmark `joins_intervals`: standing intervals that a value stabs, beside PyPI's
+`superintervals`, in one thread.
 
-Unclustered sets have short intervals, of like or of very unlike lengths; clustered ones have the midpoints and lengths
-of the thesis (table 4.1), in some 50 stabbing groups.  Ours count, return ids, and on clustered sets give one record
-for each prefix of a group.  Then intervals grow shorter until there are so many groups that the peer, which returns
-every id, overtakes the records.
+Unclustered sets have short intervals, of like or of very unlike lengths; clustered ones have the
+midpoints and lengths of the thesis (table 4.1), in some 50 stabbing groups.  Ours count, return
+ids, and on clustered sets give one record for each prefix of a group.  Then intervals grow shorter
+until there are so many groups that the peer, which returns every id, overtakes the records.
 
-The peer takes 32-bit whole numbers, so the line is 0 … 10⁸ and ours take the same numbers in 64 bits.  It is called by
-its batch methods, its fastest: `count_batch`, and the faster of `search_idxs_batch` and `search_values_batch`.  It is
-no dependency: where it is not installed, ours run alone.
+The peer takes 32-bit whole numbers, so the line is 0 … 10⁸ and ours take the same numbers in 64
+bits.  It is called by its batch methods, its fastest: `count_batch`, and the faster of
+`search_idxs_batch` and `search_values_batch`.  It is no dependency: where it is not installed, ours
+run alone.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ FEWEST = 50  # no interval of a clustered set is shorter than this part of the l
 PEER = "superintervals"
 
 
-# -- workloads --------------------------------------------------------------------------------------
+# -- workloads
+# --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,8 @@ def short(n: int, rng: np.random.Generator, stabs: float = 5.0) -> Intervals:
 
 
 def wide(n: int, rng: np.random.Generator) -> Intervals:
-    """Lengths over five orders of magnitude, a value stabs some ten of them; twenty span the whole line."""
+    """Lengths over five orders of magnitude, a value stabs some ten of them; twenty span the whole
+    line."""
     lengths = np.minimum(rng.lognormal(np.log(2 * LINE / n), 1.8, n), LINE)
     lengths[:20] = 2 * LINE
     return Intervals.around(rng.uniform(0, LINE, n), lengths)
@@ -80,7 +84,8 @@ def values_of(rng: np.random.Generator, count: int = VALUES) -> Ints:
     return rng.integers(0, LINE, count)
 
 
-# -- the two sides ----------------------------------------------------------------------------------
+# -- the two sides
+# ----------------------------------------------------------------------------------
 
 Calls = Mapping[str, tuple[Callable[[], object], int]]
 """By what is asked: a call, and of how many values it is."""
@@ -89,7 +94,10 @@ Calls = Mapping[str, tuple[Callable[[], object], int]]
 def ours(made: Intervals, values: Ints, few: Ints, *, prefixes: bool) -> Calls:
     """Ids are returned for `few` values only, where each stabs many."""
     index = IntervalIndex.build(made.ids, made.lo, made.hi)
-    calls: Calls = {"count": (lambda: index.count(values), values.size), "ids": (lambda: index.stab(few), few.size)}
+    calls: Calls = {
+        "count": (lambda: index.count(values), values.size),
+        "ids": (lambda: index.stab(few), few.size),
+    }
     if not prefixes:
         return calls
     groups = PrefixIndex.build(made.ids, made.lo, made.hi)
@@ -109,7 +117,9 @@ def peer(made: Intervals, values: Ints, few: Ints) -> Calls:
     mine = IntervalIndex.build(made.ids, made.lo, made.hi)
     some, more = few.astype(np.int32), values[: 20 * few.size].astype(np.int32)
     assert index.count_batch(some, some) == mine.count(few).tolist()
-    assert sorted(index.search_values_batch(some[:1], some[:1])[0]) == sorted(mine.stab(few[:1])[1].tolist())
+    assert sorted(index.search_values_batch(some[:1], some[:1])[0]) == sorted(
+        mine.stab(few[:1])[1].tolist()
+    )
     return {
         "peer_count": (lambda: index.count_batch(more, more), more.size),
         "peer_ids": (lambda: index.search_values_batch(some, some), some.size),
@@ -118,7 +128,8 @@ def peer(made: Intervals, values: Ints, few: Ints) -> Calls:
 
 
 def nanoseconds(calls: Calls) -> dict[str, float]:
-    """A value, of the processor: the best of some rounds in which all take turns, so that neither is disturbed more.
+    """A value, of the processor: the best of some rounds in which all take turns, so that neither
+    is disturbed more.
 
     Objects are not collected meanwhile, which only the peer's lists would pay for."""
     best = dict.fromkeys(calls, np.inf)
@@ -136,7 +147,8 @@ def nanoseconds(calls: Calls) -> dict[str, float]:
     return best
 
 
-# -- the comparison ---------------------------------------------------------------------------------
+# -- the comparison
+# ---------------------------------------------------------------------------------
 
 
 def run(quick: bool, tell: Tell) -> Report:
@@ -154,7 +166,10 @@ def sets(n: int) -> Mapping[str, Callable[[np.random.Generator], Intervals]]:
         "short": lambda rng: short(n, rng),
         "wide": lambda rng: wide(n, rng),
     }
-    return made | {f"clustered_{name}": lambda rng, s=share: clustered(n, s, rng) for name, share in SHARES.items()}
+    return made | {
+        f"clustered_{name}": lambda rng, s=share: clustered(n, s, rng)
+        for name, share in SHARES.items()
+    }
 
 
 def compare(name: str, n: int, tell: Tell) -> list[Figure]:
@@ -163,7 +178,11 @@ def compare(name: str, n: int, tell: Tell) -> list[Figure]:
     took = both(made, values, prefixes=name.startswith("clustered"))
     figures = [Figure(f"{name}_{n}_{what}_ns", ns, "ns/value") for what, ns in took.items()]
     against = {"count": "peer_count", "ids": "peer_ids", "records": "peer_ids"}
-    ratios = {what: took[its] / took[what] for what, its in against.items() if what in took and its in took}
+    ratios = {
+        what: took[its] / took[what]
+        for what, its in against.items()
+        if what in took and its in took
+    }
     figures += [Figure(f"{name}_{n}_{what}_ratio", ratio, "×") for what, ratio in ratios.items()]
     tell("; ".join(f"{figure.name} {figure.value:,.1f}" for figure in figures))
     return figures
@@ -177,8 +196,14 @@ def cross(n: int, tell: Tell) -> list[Figure]:
         made, values = short(n, rng, stabs), values_of(rng, 2_000)
         note = f"{PrefixIndex.build(made.ids, made.lo, made.hi).groups.points.size:,} groups, {stabs:,} stabbed"
         took = both(made, values, prefixes=True)
-        figures += [Figure(f"cross_{n}_{stabs}_{what}_ns", ns, "ns/value", note=note) for what, ns in took.items()]
-        tell(f"{n:,} intervals, {note}: " + "; ".join(f"{what} {ns:,.0f} ns" for what, ns in took.items()))
+        figures += [
+            Figure(f"cross_{n}_{stabs}_{what}_ns", ns, "ns/value", note=note)
+            for what, ns in took.items()
+        ]
+        tell(
+            f"{n:,} intervals, {note}: "
+            + "; ".join(f"{what} {ns:,.0f} ns" for what, ns in took.items())
+        )
     return figures
 
 

@@ -1,10 +1,10 @@
-"""Figures 4.7, 4.8 and 4.10: events a second by number of queries and of stabbing groups, by how many queries have the
-a of an event and how many rows its b; kernels alone, one thread.
+"""Figures 4.7, 4.8 and 4.10: events a second by number of queries and of stabbing groups, by how
+many queries have the a of an event and how many rows its b; kernels alone, one thread.
 
-A method is given a batch of events in order of b; what it takes is divided by them.  All are compiled.  Slow ones get
-fewer events.  Output is left out, as in the thesis: ours gives the counts of its prefixes, a rival counts the queries
-it has found.  With output, ours and the rival that is best at it write every answer (a query, its first and its last
-row).
+A method is given a batch of events in order of b; what it takes is divided by them.  All are
+compiled.  Slow ones get fewer events.  Output is left out, as in the thesis: ours gives the counts
+of its prefixes, a rival counts the queries it has found.  With output, ours and the rival that is
+best at it write every answer (a query, its first and its last row).
 """
 
 from __future__ import annotations
@@ -55,8 +55,11 @@ class Speeds:
     per_s: Mapping[str, float]
 
     def best_rival(self, with_output: bool = False) -> tuple[str, float]:
-        rivals = {name: speed for name, speed in self.per_s.items()
-                  if not name.startswith("ours") and name.endswith(OUTPUT) == with_output}  # fmt: skip
+        rivals = {
+            name: speed
+            for name, speed in self.per_s.items()
+            if not name.startswith("ours") and name.endswith(OUTPUT) == with_output
+        }
         best = max(rivals, key=lambda name: rivals[name])
         return best, rivals[best]
 
@@ -77,7 +80,8 @@ def _seconds(method: Method, events: int) -> float:
     return perf_counter() - began
 
 
-# -- bands ------------------------------------------------------------------------------------------
+# -- bands
+# ------------------------------------------------------------------------------------------
 
 
 def band_speeds(queries: int, length: float, rivals: bool = True) -> Speeds:
@@ -92,14 +96,22 @@ def band_speeds(queries: int, length: float, rivals: bool = True) -> Speeds:
         "ours_with_output": (lambda n: _band_runs(index, rows, _some(events, n)), few),
     }
     if rivals:
-        methods |= {name: (method, few if name.endswith(OUTPUT) else EVENTS)
-                    for name, method in _band_rivals(bands.lo, bands.hi, rows, events).items()}  # fmt: skip
-    return Speeds(queries, found.lo.size, affected, {m: events_per_s(*own) for m, own in methods.items()})
+        methods |= {
+            name: (method, few if name.endswith(OUTPUT) else EVENTS)
+            for name, method in _band_rivals(bands.lo, bands.hi, rows, events).items()
+        }
+    return Speeds(
+        queries, found.lo.size, affected, {m: events_per_s(*own) for m, own in methods.items()}
+    )
 
 
 def _some(events: Ints, count: int) -> Ints:
     """So many of them, from all of the domain."""
-    return events[np.linspace(0, events.size - 1, count).astype(np.int64)] if count < events.size else events
+    return (
+        events[np.linspace(0, events.size - 1, count).astype(np.int64)]
+        if count < events.size
+        else events
+    )
 
 
 def _band_runs(index: BandIndex, rows: Ints, events: Ints) -> object:
@@ -125,9 +137,11 @@ def _band_rivals(lo: Ints, hi: Ints, rows: Ints, events: Ints) -> dict[str, Meth
         return band_rivals.merge_runs(lo, hi, rows, some, _room(counts))
 
     return {
-        "query_outer": rival(band_rivals.query_outer), "merge": rival(band_rivals.merge),
-        "merge_with_output": merge_with_output, "data_outer": rival(band_rivals.data_outer, most),
-    }  # fmt: skip
+        "query_outer": rival(band_rivals.query_outer),
+        "merge": rival(band_rivals.merge),
+        "merge_with_output": merge_with_output,
+        "data_outer": rival(band_rivals.data_outer, most),
+    }
 
 
 def _room(counts: Ints) -> Runs:
@@ -135,12 +149,17 @@ def _room(counts: Ints) -> Runs:
     return Runs(*(np.empty(int(counts.sum()), np.int64) for _ in range(4)))
 
 
-# -- select-joins -----------------------------------------------------------------------------------
+# -- select-joins
+# -----------------------------------------------------------------------------------
 
 
 def select_speeds(
-    queries: int, length: float, rivals: bool = True, selectivity: float = SELECTIVITY, joined: float = JOINING
-) -> Speeds:  # fmt: skip
+    queries: int,
+    length: float,
+    rivals: bool = True,
+    selectivity: float = SELECTIVITY,
+    joined: float = JOINING,
+) -> Speeds:
     """`selectivity`: the share of queries that have the a of an event; so many rows have its b."""
     rng = np.random.default_rng([SEED, queries])
     made, rows = draw_rectangles(rng, queries, length, selectivity), draw_keyed_rows(rng, joined)
@@ -160,9 +179,16 @@ def select_speeds(
         "ours_with_output": (ours_with_output, few),
     }
     if rivals:
-        methods |= {name: (method, EVENTS) for name, method in _select_rivals(made, rows, events).items()}
-        methods["select_first_with_output"] = (_select_first_with_output(made, found.group, rows, events), few)
-    return Speeds(queries, found.lo.size, affected, {m: events_per_s(*own) for m, own in methods.items()})
+        methods |= {
+            name: (method, EVENTS) for name, method in _select_rivals(made, rows, events).items()
+        }
+        methods["select_first_with_output"] = (
+            _select_first_with_output(made, found.group, rows, events),
+            few,
+        )
+    return Speeds(
+        queries, found.lo.size, affected, {m: events_per_s(*own) for m, own in methods.items()}
+    )
 
 
 def _first(events: Events, count: int) -> Events:
@@ -184,14 +210,18 @@ def _select_runs(made: Rectangles, rows: Rows, events: Events, at: Ints, queries
     return out
 
 
-def _select_first_with_output(made: Rectangles, group: Ints32, rows: Rows, events: Events) -> Method:
+def _select_first_with_output(
+    made: Rectangles, group: Ints32, rows: Rows, events: Events
+) -> Method:
     methods = Methods(made, group)
 
     def method(count: int) -> Runs:
         some = _first(events, count)
         found = methods.run("select_first", rows.c, methods.meet(rows, some)).lists
         assert found is not None
-        return _select_runs(made, rows, some, np.append(0, np.cumsum(found.counts)), found.ids.astype(np.int64))
+        return _select_runs(
+            made, rows, some, np.append(0, np.cumsum(found.counts)), found.ids.astype(np.int64)
+        )
 
     return method
 
@@ -205,7 +235,14 @@ def _select_rivals(made: Rectangles, rows: Rows, events: Events) -> dict[str, Me
         def method(count: int) -> None:
             some = _first(events, count)
             marks[:] = -1
-            kernel(boxes, *more, rows.c, *_joined(rows, some), some.a, Marks(marks, np.empty(count, np.int64)))
+            kernel(
+                boxes,
+                *more,
+                rows.c,
+                *_joined(rows, some),
+                some.a,
+                Marks(marks, np.empty(count, np.int64)),
+            )
 
         return method
 
@@ -215,10 +252,20 @@ def _select_rivals(made: Rectangles, rows: Rows, events: Events) -> dict[str, Me
         some = _first(events, count)
         marks[:] = -1
         at = np.zeros(count + 1, np.int64)  # every list is written over the one before
-        select_rivals.join_first(packed.boxes, packed.nodes, packed.levels, rows.c, *_joined(rows, some), some.a,
-                                 Marks(marks, np.empty(count, np.int64)), at, ids)  # fmt: skip
+        select_rivals.join_first(
+            packed.boxes,
+            packed.nodes,
+            packed.levels,
+            rows.c,
+            *_joined(rows, some),
+            some.a,
+            Marks(marks, np.empty(count, np.int64)),
+            at,
+            ids,
+        )
 
     return {
-        "naive": rival(select_rivals.naive), "select_first": rival(select_rivals.select_first, most),
+        "naive": rival(select_rivals.naive),
+        "select_first": rival(select_rivals.select_first, most),
         "join_first": join_first,
-    }  # fmt: skip
+    }

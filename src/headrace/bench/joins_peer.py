@@ -1,13 +1,15 @@
-"""Who is affected by each event, by plain Spark: a batch range join of events with the table of bands.
+"""Who is affected by each event, by plain Spark: a batch range join of events with the table of
+bands.
 
-A band join of an event and a query has an answer if some row of S is between r.b + lo and r.b + hi.  Spark has no index
-for ranges, so it asks every pair of event and query.  As one would write it,
+A band join of an event and a query has an answer if some row of S is between r.b + lo and r.b + hi.
+Spark has no index for ranges, so it asks every pair of event and query.  As one would write it,
 
     events CROSS JOIN bands LEFT SEMI JOIN s ON s.b - r.b BETWEEN lo AND hi
 
-asks every row of S for every pair besides: a hundred times slower than what is measured here.  Numbers are whole, so
-the least row of S at or above each number fits into an array, which Spark is given, and a pair costs one look into it.
-Pairs that have a row are counted, not collected.  That many events have the same b is of use neither to ours nor here.
+asks every row of S for every pair besides: a hundred times slower than what is measured here.
+Numbers are whole, so the least row of S at or above each number fits into an array, which Spark is
+given, and a pair costs one look into it. Pairs that have a row are counted, not collected.  That
+many events have the same b is of use neither to ours nor here.
 """
 
 from __future__ import annotations
@@ -82,7 +84,9 @@ def _next(bands: Bands, s: Ints) -> pa.Table:
     rows, base = np.append(np.unique(s), np.iinfo(np.int32).max), int(bands.lo.min())
     asked = np.arange(base, int(bands.lo.max()) + DOMAIN + 1)
     found = rows[np.searchsorted(rows, asked)].astype(np.int32)
-    return pa.table({"base": pa.array([base], pa.int32()), "next": pa.array([found], pa.list_(pa.int32()))})
+    return pa.table(
+        {"base": pa.array([base], pa.int32()), "next": pa.array([found], pa.list_(pa.int32()))}
+    )
 
 
 def _ints(values: Ints) -> pa.Array:

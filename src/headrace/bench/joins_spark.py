@@ -1,9 +1,11 @@
-"""Standing joins through the engine on Spark: events in Parquet files, who they affect as records in the home.
+"""Standing joins through the engine on Spark: events in Parquet files, who they affect as records
+in the home.
 
-Rows of S are loaded first, in a round of their own.  Then come the rounds of R: one with the events that the peer is
-given too (`joins_peer.py`), one to warm up, and those that are measured.  Events a second are those of whole cycles,
-from commit to commit.  The peer is given the same queries and rows of S; it has to count the pairs of event and query
-that ours has in its records, and the two counts are compared.
+Rows of S are loaded first, in a round of their own.  Then come the rounds of R: one with the events
+that the peer is given too (`joins_peer.py`), one to warm up, and those that are measured.  Events a
+second are those of whole cycles, from commit to commit.  The peer is given the same queries and
+rows of S; it has to count the pairs of event and query that ours has in its records, and the two
+counts are compared.
 
 Records say who is affected; rows of answers are made when they are read: `results` measures that.
 """
@@ -87,7 +89,8 @@ class Workload:
     draw: Callable[[int], pa.Table]
 
 
-# -- the workloads ----------------------------------------------------------------------------------
+# -- the workloads
+# ----------------------------------------------------------------------------------
 
 
 def band_workload(bands: Bands, s: Ints, rng: Generator) -> Workload:
@@ -102,9 +105,14 @@ def band_workload(bands: Bands, s: Ints, rng: Generator) -> Workload:
 
 
 def select_workload(queries: int, rng: Generator) -> Workload:
-    made, rows = draw_rectangles(rng, queries, LENGTH, SELECTIVITY), draw_keyed_rows(rng, JOINING, ROWS)
+    made, rows = (
+        draw_rectangles(rng, queries, LENGTH, SELECTIVITY),
+        draw_keyed_rows(rng, JOINING, ROWS),
+    )
     text = "SELECT r.a AS a, s.a AS c FROM r JOIN s ON r.b = s.b WHERE r.a BETWEEN {} AND {} AND s.a BETWEEN {} AND {}"
-    ends = zip(*(side.tolist() for side in (made.a_lo, made.a_hi, made.c_lo, made.c_hi)), strict=True)
+    ends = zip(
+        *(side.tolist() for side in (made.a_lo, made.a_hi, made.c_lo, made.c_hi)), strict=True
+    )
     texts = {f"q{i}": text.format(*own) for i, own in enumerate(ends)}
 
     def draw(count: int) -> pa.Table:
@@ -118,10 +126,13 @@ def _table(rng: Generator, b: Ints, a: Ints) -> pa.Table:
     """In no order: rows come as they come."""
     order = rng.permutation(b.size)
     times = pa.array(START_US + np.arange(b.size), pa.timestamp("us", "UTC"))
-    return pa.table({"a": pa.array(a[order], pa.int32()), "b": pa.array(b[order], pa.int32()), "ts": times})
+    return pa.table(
+        {"a": pa.array(a[order], pa.int32()), "b": pa.array(b[order], pa.int32()), "ts": times}
+    )
 
 
-# -- ours -------------------------------------------------------------------------------------------
+# -- ours
+# -------------------------------------------------------------------------------------------
 
 
 class Race:
@@ -166,7 +177,9 @@ class Race:
 
     def records(self, round_id: int) -> list[Path]:
         folder = self.engine.home.disk.root / "streams" / "r" / "joins" / f"{round_id:012d}"
-        return sorted(path for path in folder.glob("*.arrow") if not path.name.endswith(".rows.arrow"))
+        return sorted(
+            path for path in folder.glob("*.arrow") if not path.name.endswith(".rows.arrow")
+        )
 
 
 @contextmanager
@@ -185,13 +198,18 @@ def affected_pairs(bands: Bands, records: Sequence[Path]) -> int:
     total = 0
     for path in records:
         table = pa.ipc.open_file(path).read_all()
-        lefts, rights = (np.stack([table.column(f"{side}{g}").to_numpy() for g in range(index.groups.point.size)])
-                         for side in "lr")  # fmt: skip
+        lefts, rights = (
+            np.stack(
+                [table.column(f"{side}{g}").to_numpy() for g in range(index.groups.point.size)]
+            )
+            for side in "lr"
+        )
         total += int(index.count(Prefixes(lefts, rights)).sum())
     return total
 
 
-# -- what is measured -------------------------------------------------------------------------------
+# -- what is measured
+# -------------------------------------------------------------------------------
 
 
 def run(quick: bool, tell: Tell) -> Report:
@@ -226,7 +244,9 @@ def _selects(spark: SparkSession, extent: Extent, tell: Tell) -> list[Figure]:
     workload = select_workload(extent.queries, np.random.default_rng([SEED, extent.queries, 1]))
     tell(f"Spark: {extent.queries:,} select-joins")
     with racing(spark, workload) as race:
-        return _measured("spark_select", race, workload, extent, workload.draw(extent.peer_events), tell)[0]
+        return _measured(
+            "spark_select", race, workload, extent, workload.draw(extent.peer_events), tell
+        )[0]
 
 
 def _measured(
@@ -234,17 +254,32 @@ def _measured(
 ) -> tuple[list[Figure], float]:
     """Figures, and events a second."""
     race.feed([first])
-    rounds = race.feed([workload.draw(extent.events) for _ in range(WARM_ROUNDS + extent.rounds)])[WARM_ROUNDS:]
+    rounds = race.feed([workload.draw(extent.events) for _ in range(WARM_ROUNDS + extent.rounds)])[
+        WARM_ROUNDS:
+    ]
     per_s = sum(r.rows for r in rounds) / sum(r.cycle_s for r in rounds)
     tell(f"{name}: {per_s:,.0f} events/s")
     size = sum(path.stat().st_size for r in rounds for path in race.records(r.round_id))
     note = f"{extent.queries:,} queries, {ROWS:,} rows of S, {len(rounds)} rounds of {extent.events:,} events; "
-    note += f"want ≥ {EVENTS_WANTED:,}: {verdict(per_s >= EVENTS_WANTED)}" if name == "spark_band" else ""
+    note += (
+        f"want ≥ {EVENTS_WANTED:,}: {verdict(per_s >= EVENTS_WANTED)}"
+        if name == "spark_band"
+        else ""
+    )
     return [
         Figure(f"{name}_events_per_s", per_s, "events/s", note=note),
-        Figure(f"{name}_record_bytes", size / sum(r.rows for r in rounds), "bytes", note="an event"),
-        *(Figure(f"{name}_{stage}_s", median(r.seconds.get(stage, 0.0) for r in rounds), "s", note="a round, median")
-          for stage in STAGES),
+        Figure(
+            f"{name}_record_bytes", size / sum(r.rows for r in rounds), "bytes", note="an event"
+        ),
+        *(
+            Figure(
+                f"{name}_{stage}_s",
+                median(r.seconds.get(stage, 0.0) for r in rounds),
+                "s",
+                note="a round, median",
+            )
+            for stage in STAGES
+        ),
     ], per_s
 
 
@@ -256,8 +291,18 @@ def beside(per_s: float, extent: Extent, pairs: int, peer: Counted) -> list[Figu
     what = f"{extent.peer_events:,} events × {extent.queries:,} queries"
     note = f"the same queries and rows; want ≥ {RATIO_WANTED}: {verdict(ratio >= RATIO_WANTED)}"
     return [
-        Figure("spark_band_affected", pairs / extent.peer_events, "queries", note="by an event; both agree"),
-        Figure("spark_band_peer_events_per_s", peer_per_s, "events/s", note=f"plain Spark's batch join, {what}"),
+        Figure(
+            "spark_band_affected",
+            pairs / extent.peer_events,
+            "queries",
+            note="by an event; both agree",
+        ),
+        Figure(
+            "spark_band_peer_events_per_s",
+            peer_per_s,
+            "events/s",
+            note=f"plain Spark's batch join, {what}",
+        ),
         Figure("spark_band_ratio", ratio, "×", note=note),
     ]
 
@@ -273,13 +318,24 @@ def _read(race: Race, bands: Bands, s: Ints, tell: Tell) -> list[Figure]:
         took.append(perf_counter() - began)
     tell(f"read {rows:,} answers of {len(chosen)} queries")
     return [
-        Figure("spark_band_first_read_s", took[0], "s", note="results of a query, nothing in memory yet"),
-        Figure("spark_band_answers_per_s", rows / sum(took), "answers/s", note=f"results of {len(chosen)} queries"),
+        Figure(
+            "spark_band_first_read_s",
+            took[0],
+            "s",
+            note="results of a query, nothing in memory yet",
+        ),
+        Figure(
+            "spark_band_answers_per_s",
+            rows / sum(took),
+            "answers/s",
+            note=f"results of {len(chosen)} queries",
+        ),
     ]
 
 
 def _changed(race: Race, workload: Workload, tell: Tell) -> Figure:
-    """Queries come and go while the engine runs: registered, dropped, and planned for by the next round."""
+    """Queries come and go while the engine runs: registered, dropped, and planned for by the next
+    round."""
     engine, old = race.engine, list(workload.queries)[:CHANGES]
     engine.start()
     try:
@@ -291,14 +347,19 @@ def _changed(race: Race, workload: Workload, tell: Tell) -> Figure:
         planned = race.wait(workload.draw(CHANGED_EVENTS)).seconds["plan"]
     finally:
         engine.stop()
-    tell(f"{len(old):,} queries registered and as many dropped in {took:.2f} s, planned for in {planned:.2f} s")
+    tell(
+        f"{len(old):,} queries registered and as many dropped in {took:.2f} s, planned for in {planned:.2f} s"
+    )
     each_ms = 1_000 * (took + planned) / (2 * len(old))
-    note = f"through SQL, {len(old):,} of each together, beside {len(workload.queries):,}; want < 1: "
+    note = (
+        f"through SQL, {len(old):,} of each together, beside {len(workload.queries):,}; want < 1: "
+    )
     return Figure("spark_change_ms", each_ms, "ms", note=note + verdict(each_ms < CHANGE_WANTED_MS))
 
 
 def _modest(bands: Bands, s: Ints, events: int) -> list[int]:
-    """The queries with most answers, below a limit: b of events is uniform, so what is expected tells."""
+    """The queries with most answers, below a limit: b of events is uniform, so what is expected
+    tells."""
     some = np.linspace(0, bands.lo.size - 1, min(bands.lo.size, 2_000)).astype(np.int64)
     b = draw_events(np.random.default_rng(SEED), 200)
     first = np.searchsorted(s, b[:, None] + bands.lo[some], "left")

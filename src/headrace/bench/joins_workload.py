@@ -1,5 +1,6 @@
-"""Rows and standing joins as in the thesis's table 4.1: R.B and the selected attributes uniform over the domain, S.B
-normal, middles of the ranges of b and c uniform, lengths normal.  Numbers are whole.  No clock in here."""
+"""Rows and standing joins as in the thesis's table 4.1: R.B and the selected attributes uniform
+over the domain, S.B normal, middles of the ranges of b and c uniform, lengths normal.  Numbers are
+whole.  No clock in here."""
 
 from __future__ import annotations
 
@@ -68,20 +69,26 @@ def _whole(values: NDArray[np.float64]) -> Ints:
     return np.clip(values, 0, DOMAIN).astype(np.int64)
 
 
-# -- routing and hotspots: numbers of c are finer, so that thousands of groups have room ------------
+# -- routing and hotspots: numbers of c are finer, so that thousands of groups have room
+# ------------
 
 FINE = 100 * DOMAIN
 MIDDLE_A, LENGTH_A, LENGTH_C = 0.15 * DOMAIN, 0.1 * DOMAIN, 0.06 * FINE
 
 
 def draw_spread(rng: Generator, count: int) -> Rectangles:
-    """Middles of a normal, so that few queries have an a at the rims; those of c uniform: some 50 groups, all large."""
-    return Rectangles(np.arange(count), *_normal_a(rng, count), *_ranges(rng, rng.uniform(0, FINE, count), LENGTH_C))
+    """Middles of a normal, so that few queries have an a at the rims; those of c uniform: some 50
+    groups, all large."""
+    return Rectangles(
+        np.arange(count),
+        *_normal_a(rng, count),
+        *_ranges(rng, rng.uniform(0, FINE, count), LENGTH_C),
+    )
 
 
 def draw_popular(rng: Generator, count: int, shares: NDArray[np.float64]) -> Rectangles:
-    """The same with as many stabbing groups as there are shares, of about those shares of all queries: ranges of c
-    around one point for each, that do not reach to the next group."""
+    """The same with as many stabbing groups as there are shares, of about those shares of all
+    queries: ranges of c around one point for each, that do not reach to the next group."""
     width = FINE / shares.size
     points = (rng.permutation(shares.size) + 0.5)[rng.choice(shares.size, count, p=shares)] * width
     before, after = np.clip(rng.normal(width / 4, width / 20, (2, count)), 0, 0.45 * width)
@@ -108,7 +115,9 @@ def draw_joined_rows(rng: Generator, rows: int) -> Rows:
     return Rows(b[order], c[order])
 
 
-def draw_joined_events(rng: Generator, count: int, a: float | None = None, b: float | None = None) -> Events:
+def draw_joined_events(
+    rng: Generator, count: int, a: float | None = None, b: float | None = None
+) -> Events:
     """Both uniform, or near a value."""
     return Events(_near(rng, count, a), np.sort(_near(rng, count, b)))
 

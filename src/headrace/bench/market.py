@@ -1,8 +1,10 @@
-"""A seeded market: trades of 100 symbols, and as many distinct window queries over them as asked for.
+"""A seeded market: trades of 100 symbols, and as many distinct window queries over them as asked
+for.
 
 Trades arrive nearly in order: a few are delayed, never more than DELAY_MAX_S, so a stream declared
-with `late=LATE` drops none.  The clock is never read; the same generator gives the same market.
-The queries differ in what a sharing plan must reconcile: range, slide, predicate, group, aggregates, HAVING.
+with `late=LATE` drops none.  The clock is never read; the same generator gives the same market. The
+queries differ in what a sharing plan must reconcile: range, slide, predicate, group, aggregates,
+HAVING.
 """
 
 from __future__ import annotations
@@ -25,7 +27,27 @@ SIDES = ("BUY", "SELL")
 VENUES = ("ARCX", "BATS", "XNAS", "XNYS")
 SYMBOLS = tuple(a + b + c for a in "ABGMT" for b in "AEIO" for c in "KLNSX")
 
-RANGES_S = (10, 15, 20, 30, 45, 60, 75, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 2700, 3600)
+RANGES_S = (
+    10,
+    15,
+    20,
+    30,
+    45,
+    60,
+    75,
+    90,
+    120,
+    180,
+    240,
+    300,
+    420,
+    600,
+    900,
+    1200,
+    1800,
+    2700,
+    3600,
+)
 SLIDES_S = (1, 2, 5, 10, 15, 20, 30, 60, 90, 120, 300, 600)
 OVERLAP_MAX = 360
 
@@ -109,7 +131,9 @@ class Market:
         rng, rows = self.rng, seconds * rows_per_second
         arrival_s = np.sort(rng.random(rows)) * seconds
         symbol = _popular(rng, len(SYMBOLS), rows)
-        price = self._walk(seconds)[arrival_s.astype(np.int64), symbol] * np.exp(rng.normal(0.0, 5e-4, rows))
+        price = self._walk(seconds)[arrival_s.astype(np.int64), symbol] * np.exp(
+            rng.normal(0.0, 5e-4, rows)
+        )
         delay_s = np.where(rng.random(rows) < 0.03, rng.random(rows) * DELAY_MAX_S, 0.0)
         columns = {
             "symbol": _words(SYMBOLS, symbol),
@@ -117,12 +141,16 @@ class Market:
             "qty": pa.array(_lots(rng, rows), mask=rng.random(rows) < 0.004),
             "side": _words(SIDES, rng.integers(0, len(SIDES), rows)),
             "venue": _words(VENUES, _popular(rng, len(VENUES), rows)),
-            "ts": pa.array(start_us + ((arrival_s - delay_s) * US_PER_S).astype(np.int64), pa.timestamp("us", "UTC")),
+            "ts": pa.array(
+                start_us + ((arrival_s - delay_s) * US_PER_S).astype(np.int64),
+                pa.timestamp("us", "UTC"),
+            ),
         }
         return pa.table(columns)
 
     def _walk(self, seconds: int) -> np.ndarray:
-        """Price levels, one row a second, one column a symbol; the last row is where the next call begins."""
+        """Price levels, one row a second, one column a symbol; the last row is where the next call
+        begins."""
         steps = np.cumsum(self.rng.normal(0.0, 4e-4, (seconds, len(SYMBOLS))), axis=0)
         levels: np.ndarray = self.levels * np.exp(steps)
         self.levels = levels[-1]
@@ -145,7 +173,9 @@ def queries(rng: np.random.Generator, n: int, stream: str = "trades") -> dict[st
         if shape not in shapes:
             shapes[shape] = _text(stream, *shape)
     else:
-        raise HeadraceError("the market has not that many distinct queries", value=n, hint="ask for fewer")
+        raise HeadraceError(
+            "the market has not that many distinct queries", value=n, hint="ask for fewer"
+        )
     return {f"q{i:05d}": sql for i, sql in enumerate(shapes.values(), 1)}
 
 
@@ -153,7 +183,8 @@ Shape = tuple[int, int, str, tuple[str, ...], tuple[str, ...], str]
 
 
 def _windows() -> tuple[list[tuple[int, int]], np.ndarray]:
-    """Every range with every slide that fits it, tumbling included; long slides are more common than short ones."""
+    """Every range with every slide that fits it, tumbling included; long slides are more common
+    than short ones."""
     pairs = [(r, s) for r in RANGES_S for s in sorted({*SLIDES_S, r}) if s <= r <= s * OVERLAP_MAX]
     weights = np.array([s**0.5 for _, s in pairs])
     return pairs, weights / weights.sum()
@@ -181,7 +212,9 @@ def _text(
     having: str,
 ) -> str:
     slide = "" if slide_s == range_s else f", '{_duration(slide_s)}'"
-    keys = [key.split(" AS ")[0] for key in group] + [f"window({TIME}, '{_duration(range_s)}'{slide})"]
+    keys = [key.split(" AS ")[0] for key in group] + [
+        f"window({TIME}, '{_duration(range_s)}'{slide})"
+    ]
     parts = [
         f"SELECT {', '.join(group + aggregates)} FROM {stream}",
         f"WHERE {predicate}" if predicate else "",
@@ -208,7 +241,9 @@ def _popular(rng: np.random.Generator, kinds: int, rows: int) -> np.ndarray:
 def _lots(rng: np.random.Generator, rows: int) -> np.ndarray:
     """Sizes: lognormal around 120, a quarter of them round hundreds."""
     sizes = np.clip(np.exp(rng.normal(4.8, 1.1, rows)), 1, 20_000).astype(np.int32)
-    lots: np.ndarray = np.where(rng.random(rows) < 0.25, (sizes // 100 + 1) * 100, sizes).astype(np.int32)
+    lots: np.ndarray = np.where(rng.random(rows) < 0.25, (sizes // 100 + 1) * 100, sizes).astype(
+        np.int32
+    )
     return lots
 
 

@@ -1,7 +1,8 @@
 """A month of ten-second panes, without Spark: what the pane log keeps, and what a restart costs.
 
-Rings and log are the real ones; a round is 20 minutes of panes (quick: 2 hours) as Spark's aggregate would leave them,
-for three queries: 10 s, an hour sliding by a minute, and 30 days sliding by a day.
+Rings and log are the real ones; a round is 20 minutes of panes (quick: 2 hours) as Spark's
+aggregate would leave them, for three queries: 10 s, an hour sliding by a minute, and 30 days
+sliding by a day.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ class Month:
         self._disk = Disk(root)
         for part in ("rounds", "panes", "folded"):
             self._disk.make_folder(f"{FOLDER}/{part}")
-        self._relation = Relation("s", "none:", (Field("k", BIGINT), Field("x", DOUBLE), Field("ts", TIMESTAMP)), "ts")
+        self._relation = Relation(
+            "s", "none:", (Field("k", BIGINT), Field("x", DOUBLE), Field("ts", TIMESTAMP)), "ts"
+        )
         self._rng = np.random.default_rng(1)
         self._written = 0
         self._open()
@@ -67,20 +70,31 @@ class Month:
         log = self._rings.log
         figures = [
             Figure("month_log_mb", log.nbytes / MB, "MB", note=f"{len(log.rounds)} files"),
-            Figure("month_log_unfolded_mb", self._written * 30 / DAYS / MB, "MB", note="30 days of rounds"),
+            Figure(
+                "month_log_unfolded_mb",
+                self._written * 30 / DAYS / MB,
+                "MB",
+                note="30 days of rounds",
+            ),
             Figure("month_round_s", round_s, "s", note="without Spark, folds included"),
         ]
         began = perf_counter()
         self._open()
         self._round(rounds)
         self._rings.rest()
-        return [*figures, Figure("month_restart_s", perf_counter() - began, "s", note="open, rebuild, one round")]
+        return [
+            *figures,
+            Figure("month_restart_s", perf_counter() - began, "s", note="open, rebuild, one round"),
+        ]
 
     def _open(self) -> None:
         config = Config()
         self._ledger = Ledger(self._disk, FOLDER)
         self._rings = Rings(self._disk, self._ledger, config)
-        bound = [bind(sql, {"s": self._relation}, name=f"q{i}", config=config) for i, sql in enumerate(QUERIES)]
+        bound = [
+            bind(sql, {"s": self._relation}, name=f"q{i}", config=config)
+            for i, sql in enumerate(QUERIES)
+        ]
         self._rings.seat([Registered(i, query, 1) for i, query in enumerate(bound)], self._relation)
 
     def _round(self, number: int) -> None:
@@ -88,17 +102,41 @@ class Month:
         first = START_US + number * self._round_panes * PANE_US
         newest = self._ledger.newest
         cuts = self._rings.cutting.cuts()
-        round = Round(number, newest.newest_us if newest else None, 0,
-                      Census(newest_us=first + self._round_panes * PANE_US - 1))
-        mark = self._rings.take(cuts, self._panes(cuts, first), round, lambda keys, values, facts: [])
+        round = Round(
+            number,
+            newest.newest_us if newest else None,
+            0,
+            Census(newest_us=first + self._round_panes * PANE_US - 1),
+        )
+        mark = self._rings.take(
+            cuts, self._panes(cuts, first), round, lambda keys, values, facts: []
+        )
         for _ in self._rings.close(round.watermark_us):
             pass
         keep = self._rings.prune(round.watermark_us)
         self._written += mark.size
         held = self._rings.log.held
-        self._ledger.commit(Manifest(number, "", 0, 0, 0, max(0, keep - 1), round.newest_us, "", "", (), (mark,),
-                                     {"panes": keep}, {}, held))
-        self._sweep(keep, {m.path for m in newest.held} - {m.path for m in held} if newest else set())
+        self._ledger.commit(
+            Manifest(
+                number,
+                "",
+                0,
+                0,
+                0,
+                max(0, keep - 1),
+                round.newest_us,
+                "",
+                "",
+                (),
+                (mark,),
+                {"panes": keep},
+                {},
+                held,
+            )
+        )
+        self._sweep(
+            keep, {m.path for m in newest.held} - {m.path for m in held} if newest else set()
+        )
 
     def _sweep(self, keep: int, released: set[str]) -> None:
         for name in released:
@@ -111,9 +149,17 @@ class Month:
         """A cell for each pane and group, of four rows."""
         size = self._round_panes * self._groups
         values = self._rng.uniform(0, 100, size)
-        of = {"count": np.full(size, 4), "sum": 4 * values, "var_pop": values, "min": values, "max": values}
-        return pa.table({
-            PANE: np.repeat(first + np.arange(self._round_panes) * PANE_US, self._groups),
-            key_name(0): np.tile(np.arange(self._groups), self._round_panes),
-            **{name: of[function] for (function, _), name in part_names(cuts.measures).items()},
-        })
+        of = {
+            "count": np.full(size, 4),
+            "sum": 4 * values,
+            "var_pop": values,
+            "min": values,
+            "max": values,
+        }
+        return pa.table(
+            {
+                PANE: np.repeat(first + np.arange(self._round_panes) * PANE_US, self._groups),
+                key_name(0): np.tile(np.arange(self._groups), self._round_panes),
+                **{name: of[function] for (function, _), name in part_names(cuts.measures).items()},
+            }
+        )

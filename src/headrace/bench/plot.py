@@ -14,7 +14,8 @@ STYLES = {"paper": "-", "constant": "--", "ours": ":"}
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Points by x.  Curves of one `colour` belong together; `style` says which way of execution they show."""
+    """Points by x.  Curves of one `colour` belong together; `style` says which way of execution
+    they show."""
 
     name: str
     points: dict[float, float]
@@ -33,7 +34,8 @@ class Panel:
 
 
 def draw(panels: Sequence[Panel], folder: Path, name: str, key: str) -> Path:
-    """A picture of that name, three panels a row with the key above them, and a JSON file with the same numbers."""
+    """A picture of that name, three panels a row with the key above them, and a JSON file with the
+    same numbers."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -58,8 +60,14 @@ def draw(panels: Sequence[Panel], folder: Path, name: str, key: str) -> Path:
 def _draw_panel(place: Any, panel: Panel) -> None:
     for curve in panel.curves:
         label = curve.name if curve.style == "paper" else None
-        place.plot(list(curve.points), list(curve.points.values()), label=label, marker=".",
-                   color=COLOURS[curve.colour % len(COLOURS)], linestyle=STYLES[curve.style])  # fmt: skip
+        place.plot(
+            list(curve.points),
+            list(curve.points.values()),
+            label=label,
+            marker=".",
+            color=COLOURS[curve.colour % len(COLOURS)],
+            linestyle=STYLES[curve.style],
+        )
     place.set_title(panel.title, fontsize=10)
     place.set_xlabel(panel.x)
     place.set_ylabel(panel.y)

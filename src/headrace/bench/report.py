@@ -76,8 +76,13 @@ def machine(files: int, seed: int) -> dict[str, str]:
 def commit() -> str:
     """The commit this runs from; a clone is needed to tell."""
     try:
-        asked = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True,
-                               cwd=Path(__file__).parent, check=False)
+        asked = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parent,
+            check=False,
+        )
     except OSError:
         return "unknown"
     return asked.stdout.strip() or "unknown"
@@ -90,6 +95,8 @@ def benchmarks() -> Mapping[str, str]:
 
 def benchmark(name: str) -> Run:
     if name not in BENCHMARKS:
-        raise HeadraceError("unknown benchmark", value=name, choices=near(name, BENCHMARKS), code="BENCH")
+        raise HeadraceError(
+            "unknown benchmark", value=name, choices=near(name, BENCHMARKS), code="BENCH"
+        )
     run: Run = import_module(f"headrace.bench.{name}").run
     return run

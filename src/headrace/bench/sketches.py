@@ -1,7 +1,9 @@
-"""Benchmark `sketches`: distinct counts and percentiles in trees, in one tree and in a dyadic table, and on Spark.
+"""Benchmark `sketches`: distinct counts and percentiles in trees, in one tree and in a dyadic
+table, and on Spark.
 
-First without Spark: the same panes of sketches, 20 groups of 20 values, drive the same windows through each operator,
-for two sets of windows.  Then 200 queries over a market in one engine, and one of them on Structured Streaming.
+First without Spark: the same panes of sketches, 20 groups of 20 values, drive the same windows
+through each operator, for two sets of windows.  Then 200 queries over a market in one engine, and
+one of them on Structured Streaming.
 """
 
 from __future__ import annotations
@@ -37,11 +39,14 @@ OPERATORS = (FOREST, TREE, TABLE)
 WINDOWS = {
     "families": [Shape(k * s * US_PER_S, s * US_PER_S) for s in (60, 61, 67) for k in range(1, 13)],
     "mixed": [
-        Shape(r * US_PER_S, s * US_PER_S) for r, s in product(market.RANGES_S, market.SLIDES_S) if s <= r <= 8 * s
+        Shape(r * US_PER_S, s * US_PER_S)
+        for r, s in product(market.RANGES_S, market.SLIDES_S)
+        if s <= r <= 8 * s
     ],
 }
 ASKED = {
-    "approx_count_distinct(qty)": "sizes", "percentile_approx(price, 0.9, 100)": "points",
+    "approx_count_distinct(qty)": "sizes",
+    "percentile_approx(price, 0.9, 100)": "points",
     "approx_count_distinct(price)": "prices",
 }
 
@@ -75,7 +80,10 @@ def operators(name: str, kind: str, panes: int, tell: Tell) -> list[Figure]:
         speeds[operator] = panes / (perf_counter() - began)
         tell(f"{kind}, {len(shapes)} {name} windows, {operator}: {speeds[operator]:,.0f} panes/s")
     note = f"{len(shapes)} windows, {len(costs.trees)} trees; chosen: {costs.best}"
-    return [Figure(f"{name}_{kind}_{o.replace(' ', '_')}", speeds[o], "panes/s", note=note) for o in OPERATORS]
+    return [
+        Figure(f"{name}_{kind}_{o.replace(' ', '_')}", speeds[o], "panes/s", note=note)
+        for o in OPERATORS
+    ]
 
 
 def bundle(kind: str, rng: np.random.Generator) -> Bundle:
@@ -86,10 +94,14 @@ def bundle(kind: str, rng: np.random.Generator) -> Bundle:
         return Registers(groups, (rng.geometric(0.5, (GROUPS, 512)) * seen).astype(np.uint8))
     values = np.sort(rng.integers(0, 1 << 40, (GROUPS, VALUES)), axis=1).ravel()
     most = points_max(ACCURACY) if kind == "points" else 0
-    return Points(groups, np.arange(GROUPS + 1) * VALUES, values, np.ones(values.size, np.int64), thin_to=most)
+    return Points(
+        groups, np.arange(GROUPS + 1) * VALUES, values, np.ones(values.size, np.int64), thin_to=most
+    )
 
 
-def drive(keepers: Sequence[tuple[Keeper[Bundle], Sequence[Shape]]], panes: Sequence[Bundle], grain: int) -> None:
+def drive(
+    keepers: Sequence[tuple[Keeper[Bundle], Sequence[Shape]]], panes: Sequence[Bundle], grain: int
+) -> None:
     """Every pane is taken, every window that ends is merged and read."""
     for i, pane in enumerate(panes):
         now = (i + 1) * grain
@@ -108,7 +120,8 @@ def drive(keepers: Sequence[tuple[Keeper[Bundle], Sequence[Shape]]], panes: Sequ
 
 
 def on_spark(files: int, tell: Tell) -> list[Figure]:
-    """All queries in one engine against one of them on Structured Streaming, over the same files."""
+    """All queries in one engine against one of them on Structured Streaming, over the same
+    files."""
     texts = queries(QUERIES)
     spark = make_session(Config.from_environment())
     try:
@@ -131,10 +144,17 @@ def on_spark(files: int, tell: Tell) -> list[Figure]:
 
 def queries(count: int) -> dict[str, str]:
     """Different windows, three aggregates, with and without a key."""
-    spans = [(r, s) for r, s in product(market.RANGES_S, market.SLIDES_S) if s <= r <= 60 * s and r <= 600]
+    spans = [
+        (r, s)
+        for r, s in product(market.RANGES_S, market.SLIDES_S)
+        if s <= r <= 60 * s and r <= 600
+    ]
     found = {}
     for i in range(count):
-        (what, name), (size, slide) = list(ASKED.items())[i % len(ASKED)], spans[i // len(ASKED) % len(spans)]
+        (what, name), (size, slide) = (
+            list(ASKED.items())[i % len(ASKED)],
+            spans[i // len(ASKED) % len(spans)],
+        )
         key = "symbol, " if i % 2 else ""
         found[f"q{i}"] = (
             f"SELECT {key}{what} AS {name} FROM trades "

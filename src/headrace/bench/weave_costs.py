@@ -1,8 +1,9 @@
 """What plans of one workload cost, under three ways to execute them.
 
-paper     Weave Share's trees and its operator: a window examines all edges of its tree    m·λ + Σ EᵢΩᵢ
-constant  the same trees, a window is one join of two parts, whatever its range            m·λ + Σ (Eᵢ + Σ 1/sⱼ)
-ours      one set of panes for all windows, and that join                                   λ + E + Σ 1/s
+paper     Weave Share's trees and its operator: a window examines all edges of its tree    m·λ + Σ
+EᵢΩᵢ constant  the same trees, a window is one join of two parts, whatever its range            m·λ
++ Σ (Eᵢ + Σ 1/sⱼ) ours      one set of panes for all windows, and that join
+λ + E + Σ 1/s
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ import numpy as np
 
 from headrace.bench.weave_workload import Workload
 from headrace.families.windows.weave.edges import Shape, edge_rate
-from headrace.families.windows.weave.rivals import insert_then_weave, local_search, no_share, random_share
+from headrace.families.windows.weave.rivals import (
+    insert_then_weave,
+    local_search,
+    no_share,
+    random_share,
+)
 from headrace.families.windows.weave.weave import Plan, weave
 
 LOCAL_SEARCH = "Local Search"
@@ -69,4 +75,8 @@ def policies(workload: Workload, rate: float, with_search: bool) -> Mapping[str,
     }
     if with_search:
         found[LOCAL_SEARCH] = local_search(shapes, rate, 10 * (merges + 1)).cost
-    return found | {"Weave Share": costs.paper, "its trees, O(1)": costs.constant, "ours": costs.ours}
+    return found | {
+        "Weave Share": costs.paper,
+        "its trees, O(1)": costs.constant,
+        "ours": costs.ours,
+    }

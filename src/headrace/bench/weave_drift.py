@@ -1,4 +1,5 @@
-"""What going on with a plan costs in quality (CIKM'11, figure 11), and what planning costs in time (figure 14)."""
+"""What going on with a plan costs in quality (CIKM'11, figure 11), and what planning costs in time
+(figure 14)."""
 
 from __future__ import annotations
 
@@ -30,9 +31,15 @@ class Drift:
 
 
 def drift(
-    shapes: Sequence[Shape], first: int, rate: float, tolerance: float, reach: float, scratch: Sequence[float]
+    shapes: Sequence[Shape],
+    first: int,
+    rate: float,
+    tolerance: float,
+    reach: float,
+    scratch: Sequence[float],
 ) -> Drift:
-    """A plan of the first queries, then the others one by one; `scratch` is what `from_scratch` gives for them."""
+    """A plan of the first queries, then the others one by one; `scratch` is what `from_scratch`
+    gives for them."""
     online = OnlineWeave(rate, tolerance=tolerance, reach=reach)
     for query, shape in enumerate(shapes[:first]):
         online.add(query, shape)
@@ -56,7 +63,8 @@ def from_scratch(shapes: Sequence[Shape], rate: float) -> list[float]:
 
 
 def pairs_compared(queries: int, trees: int) -> int:
-    """By Weave Share with a table of pairs: all of them once, and those of each merged tree again."""
+    """By Weave Share with a table of pairs: all of them once, and those of each merged tree
+    again."""
     return queries * (queries - 1) // 2 + sum(range(trees, queries))
 
 
@@ -83,8 +91,8 @@ def plan_seconds(queries: int, rate: float, templates: tuple[int, ...]) -> tuple
 
 
 def change_ms(queries: int, rate: float, changes: int = 200) -> tuple[float, float, float]:
-    """Milliseconds to add one query to a plan of so many and to drop one, medians, and to add one whose slide is new to
-    the plan, at worst."""
+    """Milliseconds to add one query to a plan of so many and to drop one, medians, and to add one
+    whose slide is new to the plan, at worst."""
     shapes = Workload(queries + changes).shapes()
     online = OnlineWeave.of(dict(enumerate(shapes[:queries])), rate)
     added, dropped, odd = list[float](), list[float](), list[float]()

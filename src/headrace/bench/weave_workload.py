@@ -1,9 +1,10 @@
 """The windows of CIKM'11, section 6: slides by Zipf from templates, ranges as multiples of slides.
 
-The paper names the limits, not the values: slides are "template window specifications" within 1 … 100,000, skewed to
-large ones; the overlap is "uniformly distributed between 1.0 and Ω_max".  Here the templates are 1, 2, 5, 10, … 100,000
-and overlaps are real numbers, rounded so that ranges are whole: of the sets tried, these come nearest to the published
-points (`docs/weave.md`).  `whole` overlaps make every range a multiple of its slide.
+The paper names the limits, not the values: slides are "template window specifications" within 1 …
+100,000, skewed to large ones; the overlap is "uniformly distributed between 1.0 and Ω_max".  Here
+the templates are 1, 2, 5, 10, … 100,000 and overlaps are real numbers, rounded so that ranges are
+whole: of the sets tried, these come nearest to the published points (`docs/weave.md`).  `whole`
+overlaps make every range a multiple of its slide.
 """
 
 from __future__ import annotations
@@ -15,8 +16,31 @@ import numpy as np
 from headrace.families.windows.weave.edges import Shape
 
 TEMPLATES = (*(digit * 10**power for power in range(5) for digit in (1, 2, 5)), 100_000)
-DIVISORS = tuple(d for d in range(1, 100_001) if 100_800 % d == 0)  # more slides: more windows with edges of their own
-HUMAN = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
+DIVISORS = tuple(
+    d for d in range(1, 100_001) if 100_800 % d == 0
+)  # more slides: more windows with edges of their own
+HUMAN = (
+    1,
+    2,
+    5,
+    10,
+    15,
+    20,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1_200,
+    1_800,
+    3_600,
+    7_200,
+    14_400,
+    21_600,
+    43_200,
+    86_400,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,19 @@
-"""Benchmark `windows`: 1,000 and 10,000 distinct window queries, against plain Spark running one of them.
+"""Benchmark `windows`: 1,000 and 10,000 distinct window queries, against plain Spark running one of
+them.
 
-Same files, same trigger (one file a round, as fast as it goes), same Spark; answers written to disk included.
-The peer is Structured Streaming as one would write it: the query's own SQL over a watermarked stream, appended
-to Parquet, with as many shuffle partitions as cores.  Which of the queries the peer runs matters, since plain Spark
-expands every row r/s times: it is given a tumbling one, the cheapest kind, and one of median overlap.  Headrace also
-chooses how Spark writes its checkpoints (see `runtime/session.py`), which any Spark user could do: a third peer is the
-tumbling query with that setting.  The targets are held against each; `ratio` is to the faster of the first two.
+Same files, same trigger (one file a round, as fast as it goes), same Spark; answers written to disk
+included. The peer is Structured Streaming as one would write it: the query's own SQL over a
+watermarked stream, appended to Parquet, with as many shuffle partitions as cores.  Which of the
+queries the peer runs matters, since plain Spark expands every row r/s times: it is given a tumbling
+one, the cheapest kind, and one of median overlap.  Headrace also chooses how Spark writes its
+checkpoints (see `runtime/session.py`), which any Spark user could do: a third peer is the tumbling
+query with that setting.  The targets are held against each; `ratio` is to the faster of the first
+two.
 
-Rows a second are those of whole cycles, from the end of one round to the end of the next, Spark's own
-bookkeeping included.  A JVM compiles what it runs while it runs it, so every contestant first drains WARM_FILES
-files unmeasured.  Machines drift: contestants take turns, PASSES times, and of each drain the first WARM_ROUNDS
-rounds are left out, for all alike.
+Rows a second are those of whole cycles, from the end of one round to the end of the next, Spark's
+own bookkeeping included.  A JVM compiles what it runs while it runs it, so every contestant first
+drains WARM_FILES files unmeasured.  Machines drift: contestants take turns, PASSES times, and of
+each drain the first WARM_ROUNDS rounds are left out, for all alike.
 """
 
 from __future__ import annotations
@@ -74,8 +77,10 @@ class Drain:
     def together(drains: Sequence[Drain]) -> Drain:
         """Several passes as one."""
         return Drain(
-            tuple(c for d in drains for c in d.cycles_s), tuple(r for d in drains for r in d.rounds),
-            median([d.add_ms for d in drains]), median([d.plan_ms for d in drains]),
+            tuple(c for d in drains for c in d.cycles_s),
+            tuple(r for d in drains for r in d.rounds),
+            median([d.add_ms for d in drains]),
+            median([d.plan_ms for d in drains]),
         )
 
     @property
@@ -91,7 +96,9 @@ def run(quick: bool, tell: Tell) -> Report:
     texts = market.queries(np.random.default_rng(SEED), max(SIZES))
     spark = make_session(Config.from_environment())
     try:
-        with tempfile.TemporaryDirectory(prefix="headrace-bench-", ignore_cleanup_errors=True) as made:
+        with tempfile.TemporaryDirectory(
+            prefix="headrace-bench-", ignore_cleanup_errors=True
+        ) as made:
             bench = Bench(spark, Path(made), tell)
             bench.prepare(max(files, WARM_FILES))
             chosen = choose_peers(texts)
@@ -145,11 +152,17 @@ class Bench:
         frame = stream.parquet(str(source)).withWatermark(market.TIME, market.LATE)
         frame.createOrReplaceTempView("trades")
         writer = session.sql(sql).writeStream.outputMode("append").format("parquet")
-        writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(
+            availableNow=True
+        )
         query = writer.start(str(folder / "out"))
         query.awaitTermination()
         progress = query.recentProgress
-        starts = [datetime.fromisoformat(p["timestamp"]).timestamp() for p in progress if p["numInputRows"]]
+        starts = [
+            datetime.fromisoformat(p["timestamp"]).timestamp()
+            for p in progress
+            if p["numInputRows"]
+        ]
         ends = [*starts[1:], starts[-1] + progress[len(starts) - 1]["batchDuration"] / 1000]
         return Drain(tuple(e - s for s, e in zip(starts, ends, strict=True))[WARM_ROUNDS:])
 
@@ -159,8 +172,13 @@ class Bench:
         folder = Path(tempfile.mkdtemp(prefix="ours-", dir=self._folder))
         source = linked(self._folder / "trades", folder, files)
         with Engine(folder / "race", spark=self._spark) as engine:
-            engine.create_stream("trades", f"parquet:{source}?maxFilesPerTrigger=1", schema=market.SCHEMA,
-                                 time=market.TIME, late=market.LATE)
+            engine.create_stream(
+                "trades",
+                f"parquet:{source}?maxFilesPerTrigger=1",
+                schema=market.SCHEMA,
+                time=market.TIME,
+                late=market.LATE,
+            )
             engine.add_many(queries)
             engine.start()
             rounds = tuple(wait_for_rounds(engine, files))
@@ -171,7 +189,9 @@ class Bench:
             last = wait_for_rounds(engine, files + 1)[-1]
             engine.stop()
         measured = rounds[WARM_ROUNDS:]
-        return Drain(tuple(r.cycle_s for r in measured), measured, add_ms, 1000 * last.seconds["plan"])
+        return Drain(
+            tuple(r.cycle_s for r in measured), measured, add_ms, 1000 * last.seconds["plan"]
+        )
 
 
 def linked(files_in: Path, folder: Path, files: int) -> Path:
@@ -195,7 +215,9 @@ def wait_for_rounds(engine: Engine, rounds: int, stream: str = "trades") -> list
 
 def choose_peers(texts: dict[str, str]) -> dict[str, str]:
     """Grouped by symbol, no HAVING: a tumbling window, and one of median overlap."""
-    plain = [sql for sql in texts.values() if "GROUP BY symbol, window(" in sql and "HAVING" not in sql]
+    plain = [
+        sql for sql in texts.values() if "GROUP BY symbol, window(" in sql and "HAVING" not in sql
+    ]
     tumbling = next(sql for sql in plain if overlap(sql) == 1)
     ordered = sorted(plain, key=overlap)
     return {"tumbling": tumbling, "median overlap": ordered[len(ordered) // 2]}
@@ -214,24 +236,58 @@ def overlap(sql: str) -> float:
 
 
 def figures_of(peers: dict[str, Drain], ours: dict[int, Drain]) -> list[Figure]:
-    found = [Figure(f"spark_1_{_slug(kind)}_rows_per_s", d.rows_per_s, "rows/s") for kind, d in peers.items()]
+    found = [
+        Figure(f"spark_1_{_slug(kind)}_rows_per_s", d.rows_per_s, "rows/s")
+        for kind, d in peers.items()
+    ]
     best = max(d.rows_per_s for kind, d in peers.items() if kind != TUNED)
     for size, drain in ours.items():
         longest = max(r.seconds["total"] for r in drain.rounds)
         found += [
             Figure(f"headrace_{size}_rows_per_s", drain.rows_per_s, "rows/s"),
-            Figure(f"headrace_{size}_ratio", drain.rows_per_s / best, "×",
-                   note=_held(drain.rows_per_s / best, size, "the faster plain peer")),
-            *(Figure(f"headrace_{size}_ratio_to_{_slug(kind)}", drain.rows_per_s / d.rows_per_s, "×",
-                     note=_held(drain.rows_per_s / d.rows_per_s, size, "this peer"))
-              for kind, d in peers.items()),
-            Figure(f"headrace_{size}_answers_per_round", mean(r.answers for r in drain.rounds), "answers"),
-            Figure(f"headrace_{size}_round_s", drain.stage_s("total"), "s", note=f"median; want < {ROUND_S_MAX}"),
+            Figure(
+                f"headrace_{size}_ratio",
+                drain.rows_per_s / best,
+                "×",
+                note=_held(drain.rows_per_s / best, size, "the faster plain peer"),
+            ),
+            *(
+                Figure(
+                    f"headrace_{size}_ratio_to_{_slug(kind)}",
+                    drain.rows_per_s / d.rows_per_s,
+                    "×",
+                    note=_held(drain.rows_per_s / d.rows_per_s, size, "this peer"),
+                )
+                for kind, d in peers.items()
+            ),
+            Figure(
+                f"headrace_{size}_answers_per_round",
+                mean(r.answers for r in drain.rounds),
+                "answers",
+            ),
+            Figure(
+                f"headrace_{size}_round_s",
+                drain.stage_s("total"),
+                "s",
+                note=f"median; want < {ROUND_S_MAX}",
+            ),
             Figure(f"headrace_{size}_round_max_s", longest, "s"),
-            *(Figure(f"headrace_{size}_{stage}_s", drain.stage_s(stage), "s", note="median")
-              for stage in ("trigger", "spark", "wait", "roll", "answer", "write", "commit")),
-            Figure(f"headrace_{size}_add_ms", drain.add_ms, "ms", note="parse, bind and write one more query"),
-            Figure(f"headrace_{size}_plan_ms", drain.plan_ms, "ms", note=f"first round with it; want < {PLAN_MS_MAX}"),
+            *(
+                Figure(f"headrace_{size}_{stage}_s", drain.stage_s(stage), "s", note="median")
+                for stage in ("trigger", "spark", "wait", "roll", "answer", "write", "commit")
+            ),
+            Figure(
+                f"headrace_{size}_add_ms",
+                drain.add_ms,
+                "ms",
+                note="parse, bind and write one more query",
+            ),
+            Figure(
+                f"headrace_{size}_plan_ms",
+                drain.plan_ms,
+                "ms",
+                note=f"first round with it; want < {PLAN_MS_MAX}",
+            ),
         ]
     return found
 

@@ -34,8 +34,9 @@ _NAME = re.compile(r"[^\W\d]\w*(?:[-.]\w+)*", re.UNICODE)
 class Catalog:
     """Relations and live queries at `version`.  `refresh` takes in what others appended.
 
-    A change costs what it changes, however many queries there are: `touched` tells it, and only who asks for all
-    `queries` has them copied.  With `until` it is read once, up to that version: the past."""
+    A change costs what it changes, however many queries there are: `touched` tells it, and only who
+    asks for all `queries` has them copied.  With `until` it is read once, up to that version: the
+    past."""
 
     def __init__(self, disk: Disk, config: Config, until: int | None = None) -> None:
         self._disk = disk
@@ -47,7 +48,10 @@ class Catalog:
         self._names: dict[int, str] = {}
         self._copy: dict[str, Registered] | None = None
         self._quarantined: set[int] = set()
-        self._touched = array("q"), array("q")  # versions, and the ids of the queries they came with or changed
+        self._touched = (
+            array("q"),
+            array("q"),
+        )  # versions, and the ids of the queries they came with or changed
         self._next_id = 1
         self._recorded = 0  # queries that the log's file adds, drops and quarantines
         self._damage: CatalogError | None = None
@@ -69,7 +73,8 @@ class Catalog:
             return [self._queries[self._names[i]] for i in self._quarantined]
 
     def touched(self, since: int) -> tuple[int, dict[int, Registered | None]]:
-        """The version, and the queries that have changed after an earlier one, as they are now; None: it is gone."""
+        """The version, and the queries that have changed after an earlier one, as they are now;
+        None: it is gone."""
         with self._mutex:
             versions, ids = self._touched
             changed = dict.fromkeys(ids[bisect_right(versions, since) :])
@@ -118,7 +123,8 @@ class Catalog:
             if known is not None:
                 raise CatalogError(
                     f"{'table' if known.is_table else 'stream'} {known.name!r} exists with another definition",
-                    value=_definition(relation), choices=(_definition(known),),
+                    value=_definition(relation),
+                    choices=(_definition(known),),
                     hint="choose another name, or use the definition it has",
                 )
             return {"do": "create", "relation": relation_out(relation)}
@@ -126,7 +132,8 @@ class Catalog:
         self._change(record)
 
     def add(self, queries: Sequence[Query]) -> None:
-        """Register queries, all or none; one that is there already, of the same name and meaning, stays as it is."""
+        """Register queries, all or none; one that is there already, of the same name and meaning,
+        stays as it is."""
 
         def record() -> dict[str, Any] | None:
             new: dict[str, Query] = {}
@@ -138,14 +145,18 @@ class Catalog:
                     new[query.name] = query
                 elif replace(query, sql=before.sql) != before:
                     raise CatalogError(
-                        "a query of this name exists with another text", value=f"{query.name}: {query.sql}",
-                        choices=(before.sql,), code="NAME_TAKEN",
+                        "a query of this name exists with another text",
+                        value=f"{query.name}: {query.sql}",
+                        choices=(before.sql,),
+                        code="NAME_TAKEN",
                         hint=f"choose another name, or drop it first: eng.drop({query.name!r})",
                     )
             if (count := len(self._queries) + len(new)) > self._config.queries_max:
                 limit = f"queries_max = {self._config.queries_max}"
                 raise CatalogError("too many queries", value=count, choices=(limit,))
-            return {"do": "add", "queries": [codec.encode(q) for q in new.values()]} if new else None
+            return (
+                {"do": "add", "queries": [codec.encode(q) for q in new.values()]} if new else None
+            )
 
         self._change(record)
 
@@ -161,11 +172,16 @@ class Catalog:
         self._change(record)
 
     def quarantine(self, ids: Mapping[int, str]) -> None:
-        """Take queries (id → reason) out of service until they are dropped; unknown ids are gone already."""
+        """Take queries (id → reason) out of service until they are dropped; unknown ids are gone
+        already."""
 
         def record() -> dict[str, Any] | None:
             live = {i: self._queries.get(self._names.get(i, "")) for i in ids}
-            found = {str(i): ids[i] for i, own in live.items() if own is not None and own.quarantine is None}
+            found = {
+                str(i): ids[i]
+                for i, own in live.items()
+                if own is not None and own.quarantine is None
+            }
             return {"do": "quarantine", "queries": found} if found else None
 
         self._change(record)
@@ -176,17 +192,24 @@ class Catalog:
         found = self._queries.get(name)
         if found is None:
             raise CatalogError(
-                "no query of this name", value=name, choices=near(name, self.queries),
-                hint="`headrace list` shows all", code="UNKNOWN_QUERY",
+                "no query of this name",
+                value=name,
+                choices=near(name, self.queries),
+                hint="`headrace list` shows all",
+                code="UNKNOWN_QUERY",
             )
         return found
 
     def at(self, version: int) -> Mapping[str, Registered]:
-        """The queries there were at an earlier version; without those that were gone before the log was compacted."""
+        """The queries there were at an earlier version; without those that were gone before the log
+        was compacted."""
         past = Catalog(self._disk, self._config, version).queries
         return {
-            name: own if own.until is None or own.until <= version else replace(own, quarantine=None, until=None)
-            for name, own in past.items() if own.version <= version
+            name: own
+            if own.until is None or own.until <= version
+            else replace(own, quarantine=None, until=None)
+            for name, own in past.items()
+            if own.version <= version
         }
 
     def relation_or_none(self, name: str) -> Relation | None:
@@ -198,8 +221,11 @@ class Catalog:
         found = self.relation_or_none(name)
         if found is None:
             raise CatalogError(
-                "no stream or table of this name", value=name, choices=near(name, self.relations),
-                hint="create it with eng.create_stream or eng.create_table", code="UNKNOWN_RELATION",
+                "no stream or table of this name",
+                value=name,
+                choices=near(name, self.relations),
+                hint="create it with eng.create_stream or eng.create_table",
+                code="UNKNOWN_RELATION",
             )
         return found
 
@@ -222,7 +248,8 @@ class Catalog:
                 self._compact()
 
     def _compact(self) -> None:
-        """Once most of the log speaks of what is gone, it is written anew: each change pays for its own part of it."""
+        """Once most of the log speaks of what is gone, it is written anew: each change pays for its
+        own part of it."""
         garbage = self._recorded - len(self._queries)
         if self._log.size >= self._config.catalog_compact_bytes and 2 * garbage > self._recorded:
             own = sorted(self._queries.values(), key=lambda r: r.id)
@@ -231,7 +258,8 @@ class Catalog:
                 self._recorded = len(own)
 
     def _begin(self, state: State, version: int) -> None:
-        """All that stood at a version: of what was known before, only what has changed is touched."""
+        """All that stood at a version: of what was known before, only what has changed is
+        touched."""
         known = {i: self._queries[name].quarantine for i, name in self._names.items()}
         queries = {r.name: r for r in state.queries}
         names = {r.id: r.name for r in state.queries}
@@ -252,7 +280,10 @@ class Catalog:
                 self._begin(State.of(record["parts"]), version)
             case "create":
                 relation = relation_in(record["relation"])
-                self.relations = {**self.relations, relation.name: relation}  # others may be looping over them
+                self.relations = {
+                    **self.relations,
+                    relation.name: relation,
+                }  # others may be looping over them
             case "add":
                 for data in record["queries"]:
                     query = codec.decode(data)
@@ -292,7 +323,9 @@ class Catalog:
             raise CatalogError("the name is too long", value=name, choices=(limit,))
         if not _NAME.fullmatch(name):
             raise CatalogError(
-                "not a name", value=name, choices=("letters, digits and _, parts joined by - or .",),
+                "not a name",
+                value=name,
+                choices=("letters, digits and _, parts joined by - or .",),
                 hint="start with a letter or _",
             )
 
@@ -300,14 +333,20 @@ class Catalog:
 def _check_folder_name(name: str) -> None:
     """A stream or table has a folder of its name."""
     if len(quote(name, safe="")) > FILE_NAME_MAX:
-        raise CatalogError("the name is too long for a folder", value=name, hint="use fewer or plainer letters",
-                           choices=(f"{FILE_NAME_MAX} bytes, of which a letter beyond ASCII takes 6 and more",))
+        raise CatalogError(
+            "the name is too long for a folder",
+            value=name,
+            hint="use fewer or plainer letters",
+            choices=(f"{FILE_NAME_MAX} bytes, of which a letter beyond ASCII takes 6 and more",),
+        )
 
 
 def _definition(relation: Relation) -> str:
     """All that two definitions may differ in; the schema last, since long texts are cut."""
     if relation.is_table:
-        rest = f"key {', '.join(relation.key)}" + (f", deleted {relation.deleted}" if relation.deleted else "")
+        rest = f"key {', '.join(relation.key)}" + (
+            f", deleted {relation.deleted}" if relation.deleted else ""
+        )
     else:
         rest = f"time {relation.time}, late {relation.late_us} microseconds"
     return f"{relation.source}, {rest} ({relation.ddl()})"

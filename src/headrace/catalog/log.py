@@ -1,12 +1,13 @@
 """The catalog log: one checksummed line a change, appended durably, read by anybody.
 
-A line is `<crc32 of the rest, 8 hex digits> <json>\n`; it makes the next catalog version, from 1 on.  A last line
-without its newline was never acknowledged (a torn append, or one in flight) and does not count; any other line that
-does not check is damage, and we stop rather than guess.
+A line is `<crc32 of the rest, 8 hex digits> <json>\n`; it makes the next catalog version, from 1
+on.  A last line without its newline was never acknowledged (a torn append, or one in flight) and
+does not count; any other line that does not check is damage, and we stop rather than guess.
 
-A compacted log begins with what there was at some version instead: a line `base` that names the version, then lines of
-what stood at it, then changes as ever.  It is written aside and renamed, under the lock.  Whoever follows the log by
-its offset sees that the file begins otherwise, and goes on in the new one.
+A compacted log begins with what there was at some version instead: a line `base` that names the
+version, then lines of what stood at it, then changes as ever.  It is written aside and renamed,
+under the lock.  Whoever follows the log by its offset sees that the file begins otherwise, and goes
+on in the new one.
 
 Several processes may append (`headrace add` beside a running engine): a short exclusive lock
 orders them.
@@ -32,14 +33,16 @@ from headrace.records import decode, decoder_of, reading
 PATH = "catalog.log"
 LOCK = "catalog.lock"
 BASE = "base"
-HEAD_BYTES = 64  # by which one file is told from another: they hold the checksum and version of the first line
+# by which one file is told from another: they hold the checksum and version of the first line
+HEAD_BYTES = 64
 MARKS_KEPT = 100_000
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The first line of a compacted log: its version, how many lines say what stood at it, and the newest marks."""
+    """The first line of a compacted log: its version, how many lines say what stood at it, and the
+    newest marks."""
 
     version: int
     lines: int
@@ -73,29 +76,35 @@ class CatalogLog:
         return self._offset
 
     def mark(self, version: int) -> int | None:
-        """A checksum of all changes up to a version: two logs with one mark have the same.  None: so old that a
-        compacted log no longer knows it."""
+        """A checksum of all changes up to a version: two logs with one mark have the same.  None:
+        so old that a compacted log no longer knows it."""
         return self._marks[version - self._first] if version >= self._first else None
 
     def secure(self) -> None:
-        """Make what has been read durable; whoever appended it may have been killed before its sync."""
+        """Make what has been read durable; whoever appended it may have been killed before its
+        sync."""
         if self._offset:
             self._disk.sync(PATH)
             self._disk.sync(".")
 
     def read(self) -> list[tuple[int, Record]]:
-        """What has been appended since the last call, by anybody, each with the version it makes.  The first may be a
-        `base`, with all that stood at its version: what was known before does not count any more."""
+        """What has been appended since the last call, by anybody, each with the version it makes.
+        The first may be a `base`, with all that stood at its version: what was known before does
+        not count any more."""
         path = self._disk.root / PATH
         if not path.exists():
             if self._offset:
-                raise CatalogError("the catalog log has vanished", value=str(path), hint="restore it from a backup")
+                raise CatalogError(
+                    "the catalog log has vanished", value=str(path), hint="restore it from a backup"
+                )
             return []
         with self.door(), path.open("rb") as file:
             head, size = file.read(len(self._head)), file.seek(0, 2)
             is_other = head != self._head and size >= len(self._head)
             if size < self._offset and not is_other:
-                raise CatalogError("the catalog log has shrunk", value=str(path), hint="restore it from a backup")
+                raise CatalogError(
+                    "the catalog log has shrunk", value=str(path), hint="restore it from a backup"
+                )
             file.seek(start := 0 if is_other else self._offset)
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
@@ -110,7 +119,10 @@ class CatalogLog:
         return records
 
     def _changes(self, lines: Sequence[bytes]) -> list[tuple[int, Record]]:
-        records = [(version, self._parse(line, version)) for version, line in enumerate(lines, self.version + 1)]
+        records = [
+            (version, self._parse(line, version))
+            for version, line in enumerate(lines, self.version + 1)
+        ]
         for line in lines:
             self._marks.append(zlib.crc32(line, self._marks[-1]))
         return records
@@ -125,7 +137,9 @@ class CatalogLog:
         with self.door(base.version):
             marks = base.marked()
             if len(stood) < base.lines:
-                raise ValueError(f"{len(stood)} of {base.lines} lines of what stood at this version")
+                raise ValueError(
+                    f"{len(stood)} of {base.lines} lines of what stood at this version"
+                )
         if self.version >= base.version:  # all that stood is known
             known = self.version - base.version
             if self.mark(base.version) != marks[-1] or len(changes) < known:
@@ -140,13 +154,15 @@ class CatalogLog:
 
     def _another(self) -> CatalogError:
         return CatalogError(
-            "the catalog log is another one", value=str(self._disk.root / PATH),
-            hint="restore catalog.log from a backup, and start again", code="CATALOG_LOST",
+            "the catalog log is another one",
+            value=str(self._disk.root / PATH),
+            hint="restore catalog.log from a backup, and start again",
+            code="CATALOG_LOST",
         )
 
     def compact(self, parts: Sequence[Record]) -> bool:
-        """Begin the log with these, which say what stands at this version.  Call inside `exclusive`, after `read`.
-        Whether there was room for it."""
+        """Begin the log with these, which say what stands at this version.  Call inside
+        `exclusive`, after `read`. Whether there was room for it."""
         marks = array("I", self._marks[-MARKS_KEPT:])
         base = Base(self.version, len(parts), base64.b64encode(marks.tobytes()).decode())
         first = {"do": BASE, "version": base.version, "lines": base.lines, "marks": base.marks}
@@ -196,5 +212,7 @@ class CatalogLog:
 
 
 def _line(record: Record) -> bytes:
-    body = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    body = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode(
+        "utf-8", "surrogatepass"
+    )
     return b"%08x %s\n" % (zlib.crc32(body), body)

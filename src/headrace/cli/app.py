@@ -28,8 +28,14 @@ def cautioning() -> Iterator[None]:
     with warnings.catch_warnings():
         before = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], filename: str, lineno: int,
-                 file: TextIO | None = None, line: str | None = None) -> None:
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if issubclass(category, HeadraceWarning):
                 caution(str(message))
             else:
@@ -40,7 +46,8 @@ def cautioning() -> Iterator[None]:
 
 
 class Commands(TyperGroup):
-    """Formats errors and warnings in one place.  HEADRACE_DEBUG=1 lets them through with their traceback."""
+    """Formats errors and warnings in one place.  HEADRACE_DEBUG=1 lets them through with their
+    traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -93,7 +100,10 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def options(
     _version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", is_eager=True, callback=_show_version
+        ),
     ] = False,
 ) -> None:
     """Thousands of standing queries on one Spark stream for the price of one."""
@@ -106,5 +116,7 @@ def main() -> None:
     except Exception as error:
         if debugging():
             raise
-        complain(f"{type(error).__name__}: {error}\n  next:    HEADRACE_DEBUG=1 shows where it came from")
+        complain(
+            f"{type(error).__name__}: {error}\n  next:    HEADRACE_DEBUG=1 shows where it came from"
+        )
         sys.exit(1)

@@ -17,9 +17,15 @@ if TYPE_CHECKING:
 
 
 def bench(
-    name: Annotated[str, typer.Argument(help="Which benchmark; `list` names them all.", metavar="NAME")],
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller form, done within two minutes.")] = False,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the figures as JSON.", metavar="FILE")] = None,
+    name: Annotated[
+        str, typer.Argument(help="Which benchmark; `list` names them all.", metavar="NAME")
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A smaller form, done within two minutes.")
+    ] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures as JSON.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Run a benchmark and print its figures beside the published ones."""
     from headrace.bench.report import benchmark, benchmarks
@@ -33,7 +39,9 @@ def bench(
     show(report)
     if json_file is not None:
         json_file.parent.mkdir(parents=True, exist_ok=True)
-        json_file.write_text(json.dumps(plain_json(report.flat()), indent=2) + "\n", encoding="utf-8")
+        json_file.write_text(
+            json.dumps(plain_json(report.flat()), indent=2) + "\n", encoding="utf-8"
+        )
         note(f"figures: {json_file}")
 
 
@@ -47,7 +55,10 @@ def _measured(run: Run, quick: bool) -> Report:
 def show(report: Report) -> None:
     out = console()
     out.print(report.title, style="bold", markup=False)
-    rows = [(f.name, f"{f.value:,.6g} {f.unit}".strip(), f.published or "—", f.note) for f in report.figures]
+    rows = [
+        (f.name, f"{f.value:,.6g} {f.unit}".strip(), f.published or "—", f.note)
+        for f in report.figures
+    ]
     out.print(table(("figure", "ours", "published", "note"), rows, numbers=("ours",)))
     if report.plot is not None:
         note(f"plot: {report.plot}")

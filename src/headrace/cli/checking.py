@@ -52,7 +52,11 @@ def doctor(
     """Check Java, Python, packages, disk and the home; say what to do about what is wrong."""
     findings = [*machine(home), *_examined(home)]
     if as_json:
-        typer.echo(json.dumps([{"level": f.level, "what": f.what, "next": f.next} for f in findings], indent=2))
+        typer.echo(
+            json.dumps(
+                [{"level": f.level, "what": f.what, "next": f.next} for f in findings], indent=2
+            )
+        )
     else:
         show(findings)
     if any(finding.level == "bad" for finding in findings):
@@ -79,14 +83,18 @@ def python_found(found: tuple[int, ...]) -> Seen:
     text = "Python " + ".".join(map(str, found))
     if found >= PYTHON_MIN:
         return Seen("ok", text)
-    return Seen("bad", f"{text} is too old", f"install Python {'.'.join(map(str, PYTHON_MIN))} or newer")
+    return Seen(
+        "bad", f"{text} is too old", f"install Python {'.'.join(map(str, PYTHON_MIN))} or newer"
+    )
 
 
 def java_found() -> Seen:
     """JAVA_HOME first, as Spark does."""
     home = os.environ.get("JAVA_HOME")
     program = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
-    advice = f"install a Java {JAVA_MIN}+ runtime (Debian: openjdk-17-jre-headless), or run: make java"
+    advice = (
+        f"install a Java {JAVA_MIN}+ runtime (Debian: openjdk-17-jre-headless), or run: make java"
+    )
     if program is None:
         return Seen("bad", "JAVA_HOME has no Java" if home else "Java is missing", advice)
     major = java_major(program)
@@ -99,7 +107,9 @@ def java_found() -> Seen:
 
 def java_major(program: str) -> int | None:
     try:
-        said = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=20, check=False).stderr
+        said = subprocess.run(
+            [program, "-version"], capture_output=True, text=True, timeout=20, check=False
+        ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', said)
@@ -128,7 +138,9 @@ def space_found(home: Path) -> Seen:
     free = shutil.disk_usage(place).free
     text = f"{free / (1 << 30):,.1f} GB free on disk"
     if free < FREE_BYTES_MIN:
-        return Seen("warn", text, "answers and state need room: free some, or put the home elsewhere")
+        return Seen(
+            "warn", text, "answers and state need room: free some, or put the home elsewhere"
+        )
     return Seen("ok", text)
 
 

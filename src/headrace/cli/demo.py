@@ -54,14 +54,24 @@ class Show:
 
 def demo(
     seconds: Annotated[int, typer.Option(min=1, help="How long, from the first round.")] = 60,
-    queries: Annotated[int, typer.Option(min=1, max=100_000, help="How many standing queries.")] = 1_000,
+    queries: Annotated[
+        int, typer.Option(min=1, max=100_000, help="How many standing queries.")
+    ] = 1_000,
     seed: Annotated[int, typer.Option(min=0, help="Another seed, another market.")] = 7,
-    rate: Annotated[int, typer.Option(min=100, max=1_000_000, help="Rows per second of event time.")] = 50_000,
-    home: Annotated[Path | None, typer.Option("--home", "-H", help="Keep everything in DIR.", metavar="DIR")] = None,
+    rate: Annotated[
+        int, typer.Option(min=100, max=1_000_000, help="Rows per second of event time.")
+    ] = 50_000,
+    home: Annotated[
+        Path | None, typer.Option("--home", "-H", help="Keep everything in DIR.", metavar="DIR")
+    ] = None,
 ) -> None:
     """Watch a thousand standing queries run on one Spark stream."""
     show = Show(seconds, queries, seed, rate)
-    with interruptible(), _folder(home) as folder, opened(folder / DEFAULT_HOME, make=True) as engine:
+    with (
+        interruptible(),
+        _folder(home) as folder,
+        opened(folder / DEFAULT_HOME, make=True) as engine,
+    ):
         tally, ended_s = perform(show, engine, folder / DATA)
         show_summary(tally, ended_s, engine)
     if home is not None:
@@ -75,7 +85,9 @@ def perform(show: Show, engine: Engine, data: Path) -> tuple[Tally, float]:
 
     feed = Feed(data, seed=show.seed, rows_per_second=show.rows_per_second)
     note(f"registering {several(show.queries, 'distinct window query')} …")
-    engine.create_stream("trades", f"parquet:{data}?maxFilesPerTrigger=1", schema=SCHEMA, time=TIME, late=LATE)
+    engine.create_stream(
+        "trades", f"parquet:{data}?maxFilesPerTrigger=1", schema=SCHEMA, time=TIME, late=LATE
+    )
     register(engine, choose(show))
     start_spark(engine)
     tally = Tally()

@@ -1,4 +1,5 @@
-"""What the demo shows: a live table on a terminal, a plain line now and then elsewhere, a summary at the end."""
+"""What the demo shows: a live table on a terminal, a plain line now and then elsewhere, a summary
+at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ ANSWERS_SHOWN = 3
 
 
 class Samples:
-    """The newest answers of a few queries, looked up now and then, from where the last look ended."""
+    """The newest answers of a few queries, looked up now and then, from where the last look
+    ended."""
 
     def __init__(self, engine: Engine, names: Sequence[str]) -> None:
         self._engine = engine
@@ -55,7 +57,11 @@ class Screen:
         self._seconds = seconds
         self._event_rate = rows_per_second
         self._out = console()
-        self._live = Live(console=self._out, refresh_per_second=4, transient=True) if self._out.is_terminal else None
+        self._live = (
+            Live(console=self._out, refresh_per_second=4, transient=True)
+            if self._out.is_terminal
+            else None
+        )
         self._line_s = 0.0
         self._began_s = monotonic()
 
@@ -64,7 +70,12 @@ class Screen:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -123,7 +134,9 @@ def _figures(tally: Tally, now_s: float, event_rate: int) -> Table:
     grid.add_row("answers", count(tally.answers), f"{count(tally.answers_per_s(now_s))} a second")
     grid.add_row("rounds", f"{tally.rounds:,}", f"{duration(tally.round_s)} each")
     grid.add_row(
-        "as jobs of their own", f"× {count(tally.saving)}", f"≈ {count(tally.saving * (os.cpu_count() or 1))} cores"
+        "as jobs of their own",
+        f"× {count(tally.saving)}",
+        f"≈ {count(tally.saving * (os.cpu_count() or 1))} cores",
     )
     return grid
 
@@ -138,7 +151,14 @@ def _answers(samples: Samples) -> Table:
             row = rows[number] if number < len(rows) else None
             label = name if number == 0 else ""
             made.add_row(
-                label, *(("…", "") if row is None and number == 0 else ("", "") if row is None else _said(row))
+                label,
+                *(
+                    ("…", "")
+                    if row is None and number == 0
+                    else ("", "")
+                    if row is None
+                    else _said(row)
+                ),
             )
     return made
 
@@ -146,8 +166,14 @@ def _answers(samples: Samples) -> Table:
 def _said(row: dict[str, Any]) -> tuple[str, str]:
     """`14:30:00–14:31:00`, `symbol TAX · vwap 81.2`."""
     start, end = row.get("window_start"), row.get("window_end")
-    rest = {name: value for name, value in row.items() if name not in ("window_start", "window_end")}
-    when = f"{_clock(start)}–{_clock(end)}" if isinstance(start, datetime) and isinstance(end, datetime) else ""
+    rest = {
+        name: value for name, value in row.items() if name not in ("window_start", "window_end")
+    }
+    when = (
+        f"{_clock(start)}–{_clock(end)}"
+        if isinstance(start, datetime) and isinstance(end, datetime)
+        else ""
+    )
     return when, "  ".join(f"{name} {_number(value)}" for name, value in rest.items())
 
 
@@ -170,13 +196,17 @@ def show_summary(tally: Tally, ended_s: float, engine: Engine) -> None:
     quarantined = sum(info.state != "live" for info in infos)
     rows_per_s, answers_per_s = tally.steady(ended_s)
     pace = tally.event_s / max(tally.elapsed_s(ended_s), 1e-3)
-    out.print(f"\n{len(infos):,} distinct standing queries on one Spark stream, {os.cpu_count()} cores:", style="bold")
+    out.print(
+        f"\n{len(infos):,} distinct standing queries on one Spark stream, {os.cpu_count()} cores:",
+        style="bold",
+    )
     figures = {
         "rows": f"{tally.rows:,}: {count(rows_per_s)} a second after the first round",
         "event time": f"{duration(tally.event_s)}: {pace:,.1f} × real time",
         "answers": f"{tally.answers:,}: {count(answers_per_s)} a second",
         "rounds": f"{tally.rounds:,}, {duration(tally.round_s)} each (slowest {duration(max(tally.round_times_s))})",
-        "shared": f"{shared:,} of {len(infos):,}" + (f", {quarantined:,} quarantined" if quarantined else ""),
+        "shared": f"{shared:,} of {len(infos):,}"
+        + (f", {quarantined:,} quarantined" if quarantined else ""),
         "late rows": f"{tally.late:,}",
         "unshared": f"{unshared(tally)}, estimated, as jobs of their own at this rate",
     }

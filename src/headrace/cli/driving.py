@@ -70,7 +70,8 @@ def start_spark(engine: Engine) -> None:
 
 
 def _touch(engine: Engine) -> None:
-    """What goes wrong in Spark reaches us as an error of ours; its log would say it again, at length."""
+    """What goes wrong in Spark reaches us as an error of ours; its log would say it again, at
+    length."""
     from headrace.runtime.quiet import hush
 
     hush()

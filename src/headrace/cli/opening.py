@@ -19,14 +19,21 @@ DEFAULT_HOME = Path("race")
 
 HomeOption = Annotated[
     Path,
-    typer.Option("--home", "-H", envvar="HEADRACE_HOME", help="The home folder.", metavar="DIR", show_default="./race"),
+    typer.Option(
+        "--home",
+        "-H",
+        envvar="HEADRACE_HOME",
+        help="The home folder.",
+        metavar="DIR",
+        show_default="./race",
+    ),
 ]
 
 
 @contextmanager
 def opened(home: Path, *, make: bool = False, restart: int | None = None) -> Iterator[Engine]:
-    """An engine on the home, closed afterwards; only with `make` is a missing home made.  `restart`: instead of the
-    setting."""
+    """An engine on the home, closed afterwards; only with `make` is a missing home made.
+    `restart`: instead of the setting."""
     if not make and not home.is_dir():
         raise HomeError(
             "there is no home folder here",

@@ -30,7 +30,8 @@ EXPLAIN [name];  SHOW QUERIES;  DROP QUERY name;
 
 
 def sql(home: HomeOption = DEFAULT_HOME) -> None:
-    """A prompt for statements and queries.  Reads a script where standard input is not a terminal."""
+    """A prompt for statements and queries.  Reads a script where standard input is not a
+    terminal."""
     with opened(home, make=True) as engine:
         script = Script(engine, lambda: _drain(script))
         if sys.stdin.isatty():
@@ -91,7 +92,9 @@ def complete(text: str) -> bool:
     try:
         tokens = tokenize(text, Config.from_environment())
     except SQLError as error:
-        return not error.what.endswith("not closed")  # what no further line can mend is told at once
+        return not error.what.endswith(
+            "not closed"
+        )  # what no further line can mend is told at once
     return len(tokens) > 1 and tokens[-2].upper == ";"
 
 

@@ -23,8 +23,12 @@ LIST_MAX = 50
 
 
 def add(
-    sql: Annotated[str, typer.Argument(help="A SELECT; - reads it from standard input.", metavar="SQL")],
-    name: Annotated[str | None, typer.Option("--name", "-n", help="Its name; one is made up without.")] = None,
+    sql: Annotated[
+        str, typer.Argument(help="A SELECT; - reads it from standard input.", metavar="SQL")
+    ],
+    name: Annotated[
+        str | None, typer.Option("--name", "-n", help="Its name; one is made up without.")
+    ] = None,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Register a standing query; it takes effect at the next round."""
@@ -46,8 +50,12 @@ def drop(
 
 def list_queries(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    everything: Annotated[bool, typer.Option("--all", "-a", help=f"All, not only the first {LIST_MAX}.")] = False,
-    cost: Annotated[bool, typer.Option("--cost", help="What each costs a round, dearest first.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help=f"All, not only the first {LIST_MAX}.")
+    ] = False,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="What each costs a round, dearest first.")
+    ] = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """List the standing queries."""
@@ -82,20 +90,41 @@ def show_costs(stream: StreamCost, limit: int | None) -> None:
     shown, rest = stream.queries[:limit], stream.queries[len(stream.queries[:limit]) :]
     total_s = sum(q.seconds for q in stream.queries)
     rows = [
-        (q.name, sharing(q.family), "live" if q.is_live else "gone", _count(q.answers), f"{1e3 * q.seconds:,.4f}",
-         f"{_share(q.seconds, total_s):.2%}", " ".join(q.sql.split()))
+        (
+            q.name,
+            sharing(q.family),
+            "live" if q.is_live else "gone",
+            _count(q.answers),
+            f"{1e3 * q.seconds:,.4f}",
+            f"{_share(q.seconds, total_s):.2%}",
+            " ".join(q.sql.split()),
+        )
         for q in shown
     ]
     if rest:
         rest_s = sum(q.seconds for q in rest)
-        rows.append((f"… {len(rest):,} more", "", "", f"{sum(q.answers or 0 for q in rest):,}", f"{1e3 * rest_s:,.4f}",
-                     f"{_share(rest_s, total_s):.2%}", "headrace list --cost --all"))
+        rows.append(
+            (
+                f"… {len(rest):,} more",
+                "",
+                "",
+                f"{sum(q.answers or 0 for q in rest):,}",
+                f"{1e3 * rest_s:,.4f}",
+                f"{_share(rest_s, total_s):.2%}",
+                "headrace list --cost --all",
+            )
+        )
     last = stream.first_round + stream.rounds - 1
-    console().print(f"{stream.stream}: rounds {stream.first_round} to {last}", style="bold", markup=False)
+    console().print(
+        f"{stream.stream}: rounds {stream.first_round} to {last}", style="bold", markup=False
+    )
     columns = ("name", "family", "state", "answers", "ms a round", "share", "query")
     console().print(table(columns, rows, numbers=("answers", "ms a round", "share")))
-    console().print(f"sum of all {len(stream.queries):,}: {1e3 * total_s:,.3f} ms a round; "
-                    f"measured: {1e3 * stream.measured_s:,.3f} ms a round", markup=False)
+    console().print(
+        f"sum of all {len(stream.queries):,}: {1e3 * total_s:,.3f} ms a round; "
+        f"measured: {1e3 * stream.measured_s:,.3f} ms a round",
+        markup=False,
+    )
 
 
 def _share(part: float, whole: float) -> float:
@@ -103,7 +132,9 @@ def _share(part: float, whole: float) -> float:
 
 
 def explain(
-    query: Annotated[str | None, typer.Argument(help="A query; the whole plan without.", metavar="[NAME]")] = None,
+    query: Annotated[
+        str | None, typer.Argument(help="A query; the whole plan without.", metavar="[NAME]")
+    ] = None,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Show what a query shares and costs, or the whole plan."""
@@ -117,7 +148,10 @@ def show_queries(infos: Sequence[QueryInfo]) -> None:
         note('no queries yet: headrace add "SELECT …", or headrace run FILE.sql')
         return
     columns = ("name", "stream", "family", "state", "answers", "query")
-    rows = [(i.name, i.stream, sharing(i.family), _state(i), _count(i.answers), " ".join(i.sql.split())) for i in infos]
+    rows = [
+        (i.name, i.stream, sharing(i.family), _state(i), _count(i.answers), " ".join(i.sql.split()))
+        for i in infos
+    ]
     console().print(table(columns, rows, numbers=("answers",)))
     trouble = [info for info in infos if info.state != "live"]
     for info in trouble[:10]:

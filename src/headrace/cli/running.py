@@ -26,11 +26,20 @@ RESTARTS = 10  # with the pauses between them, some six minutes
 
 
 def run(
-    file: Annotated[Path | None, typer.Argument(help="A .sql file; without, what the home holds.")] = None,
-    keep_going: Annotated[bool, typer.Option("--follow", "-f", help="Keep going until Ctrl-C.")] = False,
-    restarts: Annotated[int, typer.Option(
-        min=0, envvar="HEADRACE_RESTART", help="With --follow: how often in a row Spark is started again if it dies."
-    )] = RESTARTS,
+    file: Annotated[
+        Path | None, typer.Argument(help="A .sql file; without, what the home holds.")
+    ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep going until Ctrl-C.")
+    ] = False,
+    restarts: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            envvar="HEADRACE_RESTART",
+            help="With --follow: how often in a row Spark is started again if it dies.",
+        ),
+    ] = RESTARTS,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Register what FILE declares, run everything that is there, and print a summary."""
@@ -38,7 +47,11 @@ def run(
     with opened(home, make=file is not None, restart=restarts if keep_going else None) as engine:
         Script(engine, lambda: _drain_quietly(engine)).carry_out(statements)
         if not engine.queries():
-            raise CatalogError("there is nothing to run", value=home, hint="CREATE QUERY in a file, or headrace add")
+            raise CatalogError(
+                "there is nothing to run",
+                value=home,
+                hint="CREATE QUERY in a file, or headrace add",
+            )
         began_s = monotonic()
         tally, whole = (follow(engine), True) if keep_going else drain(engine)
         show_summary(engine, tally, monotonic() - began_s)
@@ -54,7 +67,9 @@ def read_script(file: Path) -> tuple[Statement, ...]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise HeadraceError("cannot read the script", value=f"{file}: {reason}", code="SCRIPT") from error
+        raise HeadraceError(
+            "cannot read the script", value=f"{file}: {reason}", code="SCRIPT"
+        ) from error
     return parse_script(text, Config.from_environment())
 
 
@@ -74,7 +89,10 @@ def show_summary(engine: Engine, tally: Tally, seconds: float) -> None:
             f"{several(tally.rounds, 'round')}, {count(tally.rows)} rows in {duration(seconds)}"
             f" ({count(rate)} rows/s while running), {count(tally.answers)} new answers"
         )
-        for number, what in ((tally.late, "late rows left out"), (tally.bad, "rows did not fit the schema")):
+        for number, what in (
+            (tally.late, "late rows left out"),
+            (tally.bad, "rows did not fit the schema"),
+        ):
             if number:
                 out.print(Text(f"{number:,} {what}", style="yellow"))
     _show_queries(engine)

@@ -44,7 +44,9 @@ class Script:
         match statement:
             case kinds.CreateStream(name=name, source=source, schema=schema, time=time, late=late):
                 self.engine.create_stream(name, source, schema=schema, time=time, late=late)
-            case kinds.CreateTable(name=name, source=source, schema=schema, key=key, deleted=deleted):
+            case kinds.CreateTable(
+                name=name, source=source, schema=schema, key=key, deleted=deleted
+            ):
                 self.engine.create_table(name, source, schema=schema, key=key, deleted=deleted)
             case kinds.DropQuery(name=name):
                 self.engine.drop(name)
@@ -57,7 +59,9 @@ class Script:
 
     def _declare(self, name: str, sql: str) -> None:
         if name in self._pending and not same_sql(self._pending[name], sql):
-            raise CatalogError("the script declares this query twice", value=name, hint="give them different names")
+            raise CatalogError(
+                "the script declares this query twice", value=name, hint="give them different names"
+            )
         self._pending[name] = sql
 
     def _flush(self) -> None:

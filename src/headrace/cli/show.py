@@ -1,4 +1,5 @@
-"""How things look: numbers, tables of answers, complaints.  Colour and live display only on a terminal."""
+"""How things look: numbers, tables of answers, complaints.  Colour and live display only on a
+terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ PIPE_WIDTH = 200
 
 
 def console(*, stderr: bool = False, file: IO[str] | None = None) -> Console:
-    """Made anew for each use, so that it follows a redirected stdout; pipes are not cut at 80 columns."""
+    """Made anew for each use, so that it follows a redirected stdout; pipes are not cut at 80
+    columns."""
     made = Console(stderr=stderr, file=file, highlight=False)
     if not made.is_terminal:
         made.width = PIPE_WIDTH
@@ -43,7 +45,9 @@ def debugging() -> bool:
     return os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0")
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Iterable[str] = ()) -> Table:
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Iterable[str] = ()
+) -> Table:
     """Columns named in `numbers` are aligned right."""
     made = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     right = set(numbers)
@@ -88,7 +92,8 @@ def duration(seconds: float) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """`default=` of json.dumps is not asked about floats, so what JSON cannot say becomes text here."""
+    """`default=` of json.dumps is not asked about floats, so what JSON cannot say becomes text
+    here."""
     if isinstance(value, float) and not math.isfinite(value):
         return repr(value)
     if isinstance(value, dict):

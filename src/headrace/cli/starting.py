@@ -42,12 +42,16 @@ FROM trades WHERE symbol LIKE 'A%' GROUP BY window(ts, '90 seconds', '1 minute')
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where; made if it is missing.", metavar="[DIR]")] = Path(),
+    folder: Annotated[
+        Path, typer.Argument(help="Where; made if it is missing.", metavar="[DIR]")
+    ] = Path(),
 ) -> None:
     """Make a home, sample data and an example script."""
     script = folder / SCRIPT
     if script.exists():
-        raise HeadraceError(f"{SCRIPT} is there already", value=script, hint="choose another folder", code="INIT")
+        raise HeadraceError(
+            f"{SCRIPT} is there already", value=script, hint="choose another folder", code="INIT"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     with opened(folder / DEFAULT_HOME, make=True):
         pass

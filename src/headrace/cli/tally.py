@@ -70,7 +70,9 @@ class Tally:
     @property
     def event_s(self) -> float:
         """Event time passed, of the stream that went furthest."""
-        return max(((last - first) / 1e6 for first, last in self.watermarks_us.values()), default=0.0)
+        return max(
+            ((last - first) / 1e6 for first, last in self.watermarks_us.values()), default=0.0
+        )
 
     def rows_per_s(self, now_s: float) -> float:
         return sum(stats.rows for _, stats in self._recent) / self._span_s(now_s)
@@ -79,10 +81,13 @@ class Tally:
         return sum(stats.answers for _, stats in self._recent) / self._span_s(now_s)
 
     def steady(self, now_s: float) -> tuple[float, float]:
-        """Rows and answers a second since the first round, which warms everything up; of that, if it is all."""
+        """Rows and answers a second since the first round, which warms everything up; of that, if
+        it is all."""
         if self.rounds > 1:
             past_s = max(self.elapsed_s(now_s), 1e-3)
-            return (self.rows - self.first_rows) / past_s, (self.answers - self.first_answers) / past_s
+            return (self.rows - self.first_rows) / past_s, (
+                self.answers - self.first_answers
+            ) / past_s
         return self.rows / max(self.busy_s, 1e-3), self.answers / max(self.busy_s, 1e-3)
 
     def _span_s(self, now_s: float) -> float:
@@ -99,5 +104,6 @@ class Tally:
 
     @property
     def saving(self) -> float:
-        """How many times the work of these rounds the queries would have been as jobs of their own."""
+        """How many times the work of these rounds the queries would have been as jobs of their
+        own."""
         return self.unshared_s / self.busy_s if self.busy_s else 0.0

@@ -26,19 +26,30 @@ class Format(StrEnum):
 
 def watch(
     query: Annotated[str, typer.Argument(help="Name of a query.", metavar="NAME")],
-    since: Annotated[int | None, typer.Option(help="Only answers after this sequence number.", metavar="SEQ")] = None,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Wait for more answers.")] = True,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many answers.", metavar="N")] = None,
+    since: Annotated[
+        int | None, typer.Option(help="Only answers after this sequence number.", metavar="SEQ")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", "-f", help="Wait for more answers.")
+    ] = True,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many answers.", metavar="N")
+    ] = None,
     layout: Annotated[Format, typer.Option("--format", help="How to print.")] = Format.table,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
-    """Show a query's answers, then the new ones as rounds commit them (another process runs the engine)."""
+    """Show a query's answers, then the new ones as rounds commit them (another process runs the
+    engine)."""
     with opened(home) as engine:
         answers = islice(engine.watch(query, since=since, follow=follow), limit)
-        seen = _write(json_lines(answers) if as_json or layout is Format.json else aligned_lines(answers))
+        seen = _write(
+            json_lines(answers) if as_json or layout is Format.json else aligned_lines(answers)
+        )
     if not seen and layout is Format.table and not as_json:
-        note("no answers yet: a window answers when the stream has passed its end; `headrace run` runs the home")
+        note(
+            "no answers yet: a window answers when the stream has passed its end; `headrace run` runs the home"
+        )
 
 
 def json_lines(answers: Iterable[Answer]) -> Iterator[str]:
@@ -58,7 +69,9 @@ def aligned_lines(answers: Iterable[Answer]) -> Iterator[str]:
             yield "  ".join(name.ljust(width) for name, width in widths.items()).rstrip()
             yield "  ".join("─" * width for width in widths.values())
         widths = {name: max(width, len(texts[name])) for name, width in widths.items()}
-        yield "  ".join(_align(texts[name], row[name], width) for name, width in widths.items()).rstrip()
+        yield "  ".join(
+            _align(texts[name], row[name], width) for name, width in widths.items()
+        ).rstrip()
 
 
 def _align(text: str, value: object, width: int) -> str:

@@ -8,11 +8,24 @@ from headrace.values import Type
 
 ARROW_TIME = pa.timestamp("us", tz="UTC")
 ARROW: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(), "tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64(),
-    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
-    "date": pa.date32(), "timestamp": ARROW_TIME, "timestamp_ntz": pa.timestamp("us"),
-}  # fmt: skip
-_ALL = {**ARROW, "void": pa.null(), "window": pa.struct([("start", ARROW_TIME), ("end", ARROW_TIME)])}
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": ARROW_TIME,
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_ALL = {
+    **ARROW,
+    "void": pa.null(),
+    "window": pa.struct([("start", ARROW_TIME), ("end", ARROW_TIME)]),
+}
 
 
 def arrow_type(kind: Type) -> pa.DataType:

@@ -52,7 +52,11 @@ def _cast(values: Values, source: Type, to: Type) -> tuple[Values, Mask]:
         return _shift_time(values, source, to), fine
     limit = 1 << BITS[to.name]
     if source.is_fractional:
-        return _truncate(values.astype(np.float64), float(-limit), float(limit if to.name == "bigint" else limit - 1))
+        return _truncate(
+            values.astype(np.float64),
+            float(-limit),
+            float(limit if to.name == "bigint" else limit - 1),
+        )
     values = values.astype(np.int64)
     return values, (values < -limit) | (values > limit - 1)
 

@@ -1,6 +1,7 @@
 """Comparisons of a whole number with a decimal constant, as comparisons of whole numbers.
 
-Spark compares both as decimals, exactly: count(*) > 2.5 is count(*) > 2, and sum(n) >= 99.5 is sum(n) >= 100.
+Spark compares both as decimals, exactly: count(*) > 2.5 is count(*) > 2, and sum(n) >= 99.5 is
+sum(n) >= 100.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Expressions over columns, or over group keys and finished aggregates, evaluated for many rows as Spark would.
+"""Expressions over columns, or over group keys and finished aggregates, evaluated for many rows as
+Spark would.
 
 `supports` refuses every tree whose value here might differ from Spark's.
 """
@@ -29,7 +30,11 @@ class Finish:
 
         Raises FinishError where Spark would raise, with the class of Spark's error as `code`.
         """
-        return inputs[self.expr] if self._step is None else to_arrow(self._step(Frame(inputs, rows)), self.expr.type)
+        return (
+            inputs[self.expr]
+            if self._step is None
+            else to_arrow(self._step(Frame(inputs, rows)), self.expr.type)
+        )
 
 
 def compile_finish(expr: Expr) -> Finish:

@@ -1,7 +1,8 @@
 """Operators and functions, with the semantics of Spark 4 in ANSI mode.
 
-Every function here is strict: it is given operands of one type and where any of them is null, and says what the
-values are elsewhere.  What decides whether an operand is evaluated at all (CASE, AND, …) is in `finish.py`.
+Every function here is strict: it is given operands of one type and where any of them is null, and
+says what the values are elsewhere.  What decides whether an operand is evaluated at all (CASE, AND,
+…) is in `finish.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ def fail_if(bad: Mask, code: str, what: str) -> None:
 
 def _in_range(kind: Type, valid: Mask, values: Values) -> Values:
     limit = 1 << BITS[kind.name]
-    fail_if(valid & ((values < -limit) | (values >= limit)), "ARITHMETIC_OVERFLOW", f"a result does not fit a {kind}")
+    fail_if(
+        valid & ((values < -limit) | (values >= limit)),
+        "ARITHMETIC_OVERFLOW",
+        f"a result does not fit a {kind}",
+    )
     return values
 
 
@@ -53,8 +58,11 @@ def subtract(kind: Type, valid: Mask, a: Values, b: Values) -> Values:
 def multiply(kind: Type, valid: Mask, a: Values, b: Values) -> Values:
     product = a * b
     if kind.name == "bigint":
-        # A double tells products far below 2⁶³ from others; the rest is few and settled in exact integers.
-        unsure = np.flatnonzero(valid & (np.abs(a.astype(np.float64) * b.astype(np.float64)) >= 2.0**62))
+        # A double tells products far below 2⁶³ from others; the rest is few and settled in exact
+        # integers.
+        unsure = np.flatnonzero(
+            valid & (np.abs(a.astype(np.float64) * b.astype(np.float64)) >= 2.0**62)
+        )
         limit = 1 << BITS["bigint"]
         exact = [int(a[i]) * int(b[i]) for i in unsure]
         _overflow(np.array([not -limit <= x < limit for x in exact], np.bool_), kind)
@@ -111,9 +119,18 @@ COMPARISONS: dict[str, Callable[[Values, Values], Mask]] = {
     "<=": lambda a, b: ~less(b, a),
     ">=": lambda a, b: ~less(a, b),
 }
-ARITHMETIC: dict[str, Strict] = {"+": add, "-": subtract, "*": multiply, "%": remainder, "/": divide,
-                                 "div": divide_whole, "power": power}
-RIGHT_FIRST = frozenset({"/", "div", "%"})  # Spark looks at the divisor before it evaluates the dividend
+ARITHMETIC: dict[str, Strict] = {
+    "+": add,
+    "-": subtract,
+    "*": multiply,
+    "%": remainder,
+    "/": divide,
+    "div": divide_whole,
+    "power": power,
+}
+RIGHT_FIRST = frozenset(
+    {"/", "div", "%"}
+)  # Spark looks at the divisor before it evaluates the dividend
 
 
 def negate(kind: Type, vector: Vector) -> Vector:
@@ -141,11 +158,19 @@ def saturate(values: Values) -> Values:
 
 
 def floor(kind: Type, vector: Vector) -> Vector:
-    return vector if vector.values.dtype.kind == "i" else _to_long(kind, vector, np.floor(vector.values))
+    return (
+        vector
+        if vector.values.dtype.kind == "i"
+        else _to_long(kind, vector, np.floor(vector.values))
+    )
 
 
 def ceil(kind: Type, vector: Vector) -> Vector:
-    return vector if vector.values.dtype.kind == "i" else _to_long(kind, vector, np.ceil(vector.values))
+    return (
+        vector
+        if vector.values.dtype.kind == "i"
+        else _to_long(kind, vector, np.ceil(vector.values))
+    )
 
 
 def sign(kind: Type, vector: Vector) -> Vector:
@@ -172,16 +197,25 @@ def _logarithm(log: Callable[[Values], Values]) -> Callable[[Type, Vector], Vect
 
 
 UNARY: dict[str, Callable[[Type, Vector], Vector]] = {
-    "negate": negate, "abs": absolute, "floor": floor, "ceil": ceil, "sign": sign, "sqrt": square_root,
-    "exp": exponential, "ln": _logarithm(np.log), "log10": _logarithm(np.log10),
-}  # fmt: skip
+    "negate": negate,
+    "abs": absolute,
+    "floor": floor,
+    "ceil": ceil,
+    "sign": sign,
+    "sqrt": square_root,
+    "exp": exponential,
+    "ln": _logarithm(np.log),
+    "log10": _logarithm(np.log10),
+}
 
 
 def round_half_up(values: Values, digits: int) -> Values:
-    """Spark's round of a double: of its shortest decimal, ties away from zero, and no negative zero.  `digits` ≥ 0.
+    """Spark's round of a double: of its shortest decimal, ties away from zero, and no negative
+    zero.  `digits` ≥ 0.
 
-    x·10ⁿ in doubles is off by at most two roundings, so it decides all but what is that close to a tie; the
-    decision is an integer below 2⁵⁰, and that divided by 10ⁿ is the double nearest to the decimal result.
+    x·10ⁿ in doubles is off by at most two roundings, so it decides all but what is that close to a
+    tie; the decision is an integer below 2⁵⁰, and that divided by 10ⁿ is the double nearest to the
+    decimal result.
     """
     if digits > POWERS_EXACT:
         return np.array([_round_exactly(x, digits) for x in values.tolist()], np.float64)

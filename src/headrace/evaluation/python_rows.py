@@ -1,8 +1,8 @@
 """Answers as Python's dicts, whatever value they hold.
 
-Python's datetime ends at the years 1 and 9999, Spark's times do not.  A time or date beyond is its ISO 8601 text, with
-a sign before the year: `-0044-03-15T00:00:00+00:00`, `+200000-01-01`.  Of a text that is not UTF-8, what is not is
-`\N{REPLACEMENT CHARACTER}`.
+Python's datetime ends at the years 1 and 9999, Spark's times do not.  A time or date beyond is its
+ISO 8601 text, with a sign before the year: `-0044-03-15T00:00:00+00:00`, `+200000-01-01`.  Of a
+text that is not UTF-8, what is not is `\N{REPLACEMENT CHARACTER}`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def _text(scalar: pa.Scalar) -> str:
         return time_text(scalar.value, _PER_SECOND[kind.unit]) + ("+00:00" if kind.tz else "")
     if pa.types.is_date32(kind):
         return date_text(scalar.value)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):  # Spark does not check that a text is UTF-8
+    if pa.types.is_string(kind) or pa.types.is_large_string(
+        kind
+    ):  # Spark does not check that a text is UTF-8
         return str(scalar.as_buffer().to_pybytes(), "utf-8", "replace")
     return str(scalar)
 

@@ -1,12 +1,13 @@
 """From a bound tree to a closure over vectors, as lazy as Spark.
 
-A branch of CASE, the right side of AND, the next argument of COALESCE, or the other operand of a null is evaluated
-only on the rows that need it, so that what raises there raises for the same rows as in Spark.  Types are settled when
-compiling: every operand is cast to the type Spark would cast it to, and a decimal only ever appears as a constant
-where Spark makes a double of it.
+A branch of CASE, the right side of AND, the next argument of COALESCE, or the other operand of a
+null is evaluated only on the rows that need it, so that what raises there raises for the same rows
+as in Spark.  Types are settled when compiling: every operand is cast to the type Spark would cast
+it to, and a decimal only ever appears as a constant where Spark makes a double of it.
 
-Trees are evaluated as written.  Spark's optimizer may also leave out an operand it can see is not needed (beside a
-constant NULL, say), or evaluate a shared one early; that changes what raises, never a value.
+Trees are evaluated as written.  Spark's optimizer may also leave out an operand it can see is not
+needed (beside a constant NULL, say), or evaluate a shared one early; that changes what raises,
+never a value.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from headrace.evaluation import operators
 from headrace.evaluation.arrow import ARROW
 from headrace.evaluation.casts import can_cast, cast
 from headrace.evaluation.exact import as_whole_comparison
-from headrace.evaluation.vectors import Mask, Values, Vector, all_null, blank, from_arrow, merge_nulls
+from headrace.evaluation.vectors import (
+    Mask,
+    Values,
+    Vector,
+    all_null,
+    blank,
+    from_arrow,
+    merge_nulls,
+)
 from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Key, Literal
 from headrace.sql.types import common_type
 from headrace.values import BIGINT, BOOLEAN, DOUBLE, VOID, Type
@@ -62,13 +71,26 @@ def is_leaf(expr: Expr) -> bool:
     return isinstance(expr, Column | Key | Bound | Aggregate)
 
 
-# -- types: what each operand is cast to ----------------------------------------------------------------------
+# -- types: what each operand is cast to
+# ----------------------------------------------------------------------
 
 
 def operand_types(call: Call) -> tuple[Type, ...]:
     """The type each argument is evaluated in."""
     op, args = call.op, call.args
-    if op in ("+", "-", "*", "%", "/", "try_divide", "negate", "abs", "coalesce", "greatest", "least"):
+    if op in (
+        "+",
+        "-",
+        "*",
+        "%",
+        "/",
+        "try_divide",
+        "negate",
+        "abs",
+        "coalesce",
+        "greatest",
+        "least",
+    ):
         return (call.type,) * len(args)
     if op in REAL:
         return (DOUBLE,) * len(args)
@@ -103,7 +125,8 @@ def refusal(expr: Expr, wanted: Type) -> str | None:
         return None
     call = as_whole_comparison(expr)
     return _call_refusal(call) or next(
-        (r for a, t in zip(call.args, operand_types(call), strict=True) if (r := refusal(a, t))), None
+        (r for a, t in zip(call.args, operand_types(call), strict=True) if (r := refusal(a, t))),
+        None,
     )
 
 
@@ -116,20 +139,27 @@ def _castable(expr: Expr, to: Type) -> bool:
 def _call_refusal(call: Call) -> str | None:
     if call.op not in _BUILDERS:
         return f"function {call.op}"
-    if call.op in ("+", "-", "*", "%", "/", "try_divide") and not (call.type.is_integral or call.type.is_fractional):
+    if call.op in ("+", "-", "*", "%", "/", "try_divide") and not (
+        call.type.is_integral or call.type.is_fractional
+    ):
         return f"{call.type} arithmetic"
     if call.op in ("cast", "try_cast") and not _castable(call.args[0], call.type):
         return f"cast from {call.args[0].type} to {call.type}"
     if call.op == "round":
-        digits = call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
+        digits = (
+            call.args[1].value if len(call.args) == 2 and isinstance(call.args[1], Literal) else 0
+        )
         if not (call.type.is_integral or call.type == DOUBLE):
             return f"round of a {call.type}"
-        if not isinstance(digits, int) or digits < 0:  # Java 17 writes doubles above 2⁵³ with more digits than Java 19
+        if (
+            not isinstance(digits, int) or digits < 0
+        ):  # Java 17 writes doubles above 2⁵³ with more digits than Java 19
             return "round to tens or more"
     return None
 
 
-# -- compiling ------------------------------------------------------------------------------------------------
+# -- compiling
+# ------------------------------------------------------------------------------------------------
 
 
 def compile_step(expr: Expr, to: Type) -> Step:
@@ -227,7 +257,9 @@ def _try_divide(call: Call) -> Step:
     def step(frame: Frame) -> Vector:
         b = right(frame)
         zero = b.values == 0
-        a = _on(frame, ~zero if b.nulls is None else ~(zero | b.nulls), left, DOUBLE)  # by zero: not asked
+        a = _on(
+            frame, ~zero if b.nulls is None else ~(zero | b.nulls), left, DOUBLE
+        )  # by zero: not asked
         nulls = merge_nulls(a.nulls, b.nulls, zero)
         with np.errstate(all="ignore"):
             return Vector(np.where(zero, 0.0, a.values / b.values), nulls)
@@ -364,7 +396,9 @@ def _fill(result: Vector, where: Mask, source: Vector) -> None:
 
 
 def _tidy(result: Vector) -> Vector:
-    return result if result.nulls is not None and result.nulls.any() else Vector(result.values, None)
+    return (
+        result if result.nulls is not None and result.nulls.any() else Vector(result.values, None)
+    )
 
 
 def _extreme(call: Call) -> Step:
@@ -375,7 +409,11 @@ def _extreme(call: Call) -> Step:
         result = all_null(kind, frame.size)
         for arg in args:
             x = arg(frame)
-            beyond = operators.less(result.values, x.values) if greatest else operators.less(x.values, result.values)
+            beyond = (
+                operators.less(result.values, x.values)
+                if greatest
+                else operators.less(x.values, result.values)
+            )
             _fill(result, x.valid & (~result.valid | beyond), x)
         return _tidy(result)
 
@@ -417,7 +455,8 @@ def _in_constants(needle: Step, choices: Sequence[Step]) -> Step:
 
 
 def _in_any(needle: Step, choices: Sequence[Step], kind: Type) -> Step:
-    """A choice is evaluated only where none before it matched; a null among them leaves the rest unknown."""
+    """A choice is evaluated only where none before it matched; a null among them leaves the rest
+    unknown."""
 
     def step(frame: Frame) -> Vector:
         x = needle(frame)
@@ -446,8 +485,21 @@ _BUILDERS: dict[str, Callable[[Call], Step]] = {
     **dict.fromkeys(operators.ARITHMETIC, _arithmetic),
     **dict.fromkeys(operators.COMPARISONS, _comparison),
     **dict.fromkeys(operators.UNARY, _unary),
-    "<=>": _null_safe_equal, "and": _logic, "or": _logic, "not": _not, "is_null": _is_null, "is_not_null": _is_null,
-    "isnan": _is_nan, "in": _in, "case": _case, "coalesce": _coalesce, "greatest": _extreme, "least": _extreme,
-    "nullif": _nullif, "round": _round, "cast": _cast, "try_cast": _cast,
+    "<=>": _null_safe_equal,
+    "and": _logic,
+    "or": _logic,
+    "not": _not,
+    "is_null": _is_null,
+    "is_not_null": _is_null,
+    "isnan": _is_nan,
+    "in": _in,
+    "case": _case,
+    "coalesce": _coalesce,
+    "greatest": _extreme,
+    "least": _extreme,
+    "nullif": _nullif,
+    "round": _round,
+    "cast": _cast,
+    "try_cast": _cast,
     "try_divide": _try_divide,
-}  # fmt: skip
+}

@@ -1,8 +1,9 @@
-"""Values of one expression over many answers: a numpy array and where it is null, to and from Arrow.
+"""Values of one expression over many answers: a numpy array and where it is null, to and from
+Arrow.
 
-Integers and times are int64 whatever their type (operators check the range of the type), booleans bool, floats
-float32, doubles float64, strings and binaries objects of `bytes`: their order is Spark's binary collation.
-What stands where a value is null is arbitrary but valid: 0, False or b"".
+Integers and times are int64 whatever their type (operators check the range of the type), booleans
+bool, floats float32, doubles float64, strings and binaries objects of `bytes`: their order is
+Spark's binary collation. What stands where a value is null is arbitrary but valid: 0, False or b"".
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from headrace.values import Type
 Mask = NDArray[np.bool_]
 Values = NDArray[Any]
 
-_NUMPY = {"boolean": np.bool_, "float": np.float32, "double": np.float64, "string": np.object_, "binary": np.object_}
+_NUMPY = {
+    "boolean": np.bool_,
+    "float": np.float32,
+    "double": np.float64,
+    "string": np.object_,
+    "binary": np.object_,
+}
 _STORED = {"tinyint": np.int8, "smallint": np.int16, "int": np.int32, "date": np.int32}
 BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 

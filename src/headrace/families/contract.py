@@ -1,10 +1,10 @@
 """What a family is: the one plug between the engine and a way of sharing work.  Pure.
 
-A family is asked in this order.  `claims`: does it run this query?  `check`, once when the query is added: can it?
-`plan`: what do its queries share, and what will a round cost?  `shares`: whose cost was it?
-`job`, when an engine runs: the family at work on its streams (`runtime/family.py`).  `reader`, when somebody asks for
-answers, in this process or another: how those that are committed are read.  `registry.py` lists the families; nothing
-else outside a family's folder names it.
+A family is asked in this order.  `claims`: does it run this query?  `check`, once when the query is
+added: can it? `plan`: what do its queries share, and what will a round cost?  `shares`: whose cost
+was it? `job`, when an engine runs: the family at work on its streams (`runtime/family.py`).
+`reader`, when somebody asks for answers, in this process or another: how those that are committed
+are read.  `registry.py` lists the families; nothing else outside a family's folder names it.
 """
 
 from __future__ import annotations
@@ -38,22 +38,24 @@ RelationOf = Callable[[str], Relation]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A family runs the query; `asked` is what the query asks of it, which only that family looks into."""
+    """A family runs the query; `asked` is what the query asks of it, which only that family looks
+    into."""
 
     asked: object = None
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A family does not run the query, and why, as EXPLAIN says it.  Without a reason: it is no query of its kind."""
+    """A family does not run the query, and why, as EXPLAIN says it.  Without a reason: it is no
+    query of its kind."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What the jobs of one engine have in common.  `rests`: whether a relation has queries of this family in
-    quarantine, whose answers are still read."""
+    """What the jobs of one engine have in common.  `rests`: whether a relation has queries of this
+    family in quarantine, whose answers are still read."""
 
     disk: Disk
     config: Config
@@ -64,7 +66,8 @@ class Workplace:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Where committed answers are read.  `session`: a Spark, started if there is none, for what only Spark computes."""
+    """Where committed answers are read.  `session`: a Spark, started if there is none, for what
+    only Spark computes."""
 
     disk: Disk
     config: Config
@@ -84,8 +87,9 @@ class Planned:
 
 
 class Plan(Protocol):
-    """What a family shares among its queries of all relations, for EXPLAIN.  Queries come and go; what is then planned
-    does not depend on their order.  `rounds` are what committed rounds have told."""
+    """What a family shares among its queries of all relations, for EXPLAIN.  Queries come and go;
+    what is then planned does not depend on their order.  `rounds` are what committed rounds have
+    told."""
 
     def update(self, come: Mapping[int, Planned], gone: Sequence[int]) -> None:
         """Costs what it changes: thousands of other queries are not planned again."""
@@ -100,7 +104,8 @@ class Plan(Protocol):
         """What the query runs as, then what it shares with whom, a line each."""
 
     def price(self, relation: Relation, rounds: Histories) -> Mapping[str, float]:
-        """Seconds of the next round of a relation by stage, by default rates; a home learns how much slower it is."""
+        """Seconds of the next round of a relation by stage, by default rates; a home learns how
+        much slower it is."""
 
     def reads_rows(self, relation: Relation) -> bool:
         """Whether it reads the rows of a round of the relation."""
@@ -151,19 +156,26 @@ class Family(Protocol):
         """False where answers are made when they are read, and so are not counted before."""
 
     def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
-        """Pure and quick: it is asked for every query when queries are listed.  Raises a PlanError for a query that
-        nobody can run."""
+        """Pure and quick: it is asked for every query when queries are listed.  Raises a PlanError
+        for a query that nobody can run."""
 
     def check(self, query: Query, claim: Claim, config: Config) -> str:
-        """Raises a PlanError for a query it claims and cannot run within its limits; else what to warn of, or ''."""
+        """Raises a PlanError for a query it claims and cannot run within its limits; else what to
+        warn of, or ''."""
 
     def plan(self) -> Plan:
         """Of no query yet."""
 
-    def shares(self, queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats],
-               counts: Mapping[int, int]) -> Mapping[str, Floats]:  # fmt: skip
-        """By stage: which part of its cost, in these rounds of a relation, is whose; in the order of `queries`, and
-        adding up to 1.  A stage that is not there is shared equally.  `counts`: answers in these rounds by query."""
+    def shares(
+        self,
+        queries: Mapping[int, Planned],
+        relation: Relation,
+        rounds: Sequence[Stats],
+        counts: Mapping[int, int],
+    ) -> Mapping[str, Floats]:
+        """By stage: which part of its cost, in these rounds of a relation, is whose; in the order
+        of `queries`, and adding up to 1.  A stage that is not there is shared equally.  `counts`:
+        answers in these rounds by query."""
 
     def job(self, workplace: Workplace) -> Job:
         """The family at work in one engine.  Imports Spark."""

@@ -12,8 +12,8 @@ from headrace.families.windows.family import Windows
 from headrace.sql.query import Query
 
 FAMILIES: tuple[Family, ...] = (Windows(), Joins(), Plain())
-"""In the order they are asked: the first that claims a query runs it.  The last shares nothing and takes every query;
-the first also counts the rows of a round."""
+"""In the order they are asked: the first that claims a query runs it.  The last shares nothing and
+takes every query; the first also counts the rows of a round."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,9 @@ class StoredReader:
         return self._archive.answers_of(registered.query.source)
 
     def results(self, registered: Registered) -> pa.Table:
-        tables = [table for _, table in self.log(registered).read_all(registered.id, registered.query)]
+        tables = [
+            table for _, table in self.log(registered).read_all(registered.id, registered.query)
+        ]
         if self.is_changing(registered):
             tables = tables[-1:]
         return pa.concat_tables(tables).combine_chunks() if tables else self.empty(registered)

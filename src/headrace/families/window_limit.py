@@ -1,7 +1,7 @@
 """How finely a window may be cut.  Pure.
 
-A window of very many panes is too much for whoever runs it: rings keep a state for each pane, and Spark copies a row
-into each window it falls in.
+A window of very many panes is too much for whoever runs it: rings keep a state for each pane, and
+Spark copies a row into each window it falls in.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ def check_panes(query: Query, config: Config) -> None:
     panes = query.window.range_us // query.window.grain_us
     if panes > config.panes_max:
         raise PlanError(
-            f"the window of {query.name!r} spans too many panes", value=f"{panes:,} panes of {query.window}",
+            f"the window of {query.name!r} spans too many panes",
+            value=f"{panes:,} panes of {query.window}",
             choices=(f"panes_max = {config.panes_max:,}",),
-            hint="a shorter range, or a slide and offset that divide it more coarsely", code="PANES",
-        )  # fmt: skip
+            hint="a shorter range, or a slide and offset that divide it more coarsely",
+            code="PANES",
+        )

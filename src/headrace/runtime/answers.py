@@ -39,7 +39,8 @@ WINDOW_COLUMNS = ("window_start", "window_end")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Answers of queries with like columns: rows of `ids[0]` first, `counts[0]` of them, and so on."""
+    """Answers of queries with like columns: rows of `ids[0]` first, `counts[0]` of them, and so
+    on."""
 
     ids: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -55,13 +56,23 @@ def pack(blocks: Sequence[Block]) -> memoryview:
         start = sink.tell()
         arrays = [pa.array(block.end_us), *block.columns]
         _write(sink, pa.record_batch(arrays, names=[f"c{i}" for i in range(len(arrays))]))
-        rows = np.concatenate(([0], np.cumsum(block.counts)[:-1])) if len(block.counts) else block.counts
+        rows = (
+            np.concatenate(([0], np.cumsum(block.counts)[:-1]))
+            if len(block.counts)
+            else block.counts
+        )
         place = np.full(len(block.ids), start, np.int64)
-        index.append(pa.record_batch([pa.array(a) for a in (block.ids, place, rows, block.counts)], names=list("qprc")))
+        index.append(
+            pa.record_batch(
+                [pa.array(a) for a in (block.ids, place, rows, block.counts)], names=list("qprc")
+            )
+        )
     offset = sink.tell()
     empty = pa.record_batch([pa.array([], pa.int64())] * 4, names=list("qprc"))
     filled = [part for part in index if part.num_rows]
-    _write(sink, pa.Table.from_batches(filled).combine_chunks().to_batches()[0] if filled else empty)
+    _write(
+        sink, pa.Table.from_batches(filled).combine_chunks().to_batches()[0] if filled else empty
+    )
     sink.write(offset.to_bytes(8, "little") + MAGIC)
     return sink.getbuffer()
 
@@ -101,7 +112,8 @@ class AnswerFile:
             raise HomeError("not an answers file", value=tail[8:])
         index = pa.ipc.open_stream(data.slice(int.from_bytes(tail[:8], "little"))).read_all()
         self._ids, self._places, self._rows, self._counts = (
-            index.column(i).combine_chunks().to_numpy() if index.num_rows else np.zeros(0, np.int64) for i in range(4)
+            index.column(i).combine_chunks().to_numpy() if index.num_rows else np.zeros(0, np.int64)
+            for i in range(4)
         )
         self._blocks: dict[int, pa.Table] = {}
 
@@ -152,7 +164,9 @@ class AnswerLog:
                     parts.append(rows.rename_columns(column_names(query)))
         return pa.concat_tables(parts) if parts else None
 
-    def read_all(self, query_id: int, query: Query, after: int = -1) -> Iterator[tuple[int, pa.Table]]:
+    def read_all(
+        self, query_id: int, query: Query, after: int = -1
+    ) -> Iterator[tuple[int, pa.Table]]:
         for round_id in self.rounds(after):
             table = self.read(query_id, query, round_id)
             if table is not None:
@@ -171,7 +185,9 @@ class AnswerLog:
         data = self._map(mark)
         if _is_shared(mark):
             return AnswerFile(data).counts()
-        return {int(mark.path.split("/")[-2]): pq.read_metadata(self._disk.root / mark.path).num_rows}
+        return {
+            int(mark.path.split("/")[-2]): pq.read_metadata(self._disk.root / mark.path).num_rows
+        }
 
     def _plain(self, round_id: int) -> str:
         return plain_folder(self._ledger.folder, round_id)
@@ -206,13 +222,16 @@ def plain_folder(folder: str, round_id: int) -> str:
 
 
 def dress(query: Query, rows: pa.Table) -> pa.Table:
-    """Stored columns → the columns of the SELECT, then window_start and window_end, if it has a window."""
+    """Stored columns → the columns of the SELECT, then window_start and window_end, if it has a
+    window."""
     if rows.num_columns != 1 + sum(not isinstance(output.expr, Bound) for output in query.outputs):
         raise ValueError(f"answers of {rows.num_columns} columns are not those of {query.name!r}")
     stored, bounds = iter(rows.columns[1:]), _bounds(query, rows)
     arrays: dict[str, Any] = {}
     for output in query.outputs:
-        arrays[output.name] = bounds[output.expr.which] if isinstance(output.expr, Bound) else next(stored)
+        arrays[output.name] = (
+            bounds[output.expr.which] if isinstance(output.expr, Bound) else next(stored)
+        )
     if bounds:
         for name, which in zip(WINDOW_COLUMNS, ("start", "end"), strict=True):
             arrays.setdefault(name, bounds[which])
@@ -224,14 +243,23 @@ def _bounds(query: Query, rows: pa.Table) -> dict[str, pa.Array]:
     if query.window is None:
         return {}
     ends = rows.column(0).combine_chunks().to_numpy() if rows.num_rows else np.zeros(0, np.int64)
-    start, end = pa.array(ends - query.window.range_us).cast(ARROW_TIME), pa.array(ends).cast(ARROW_TIME)
-    return {"start": start, "end": end, "window": pa.StructArray.from_arrays([start, end], names=["start", "end"])}
+    start, end = (
+        pa.array(ends - query.window.range_us).cast(ARROW_TIME),
+        pa.array(ends).cast(ARROW_TIME),
+    )
+    return {
+        "start": start,
+        "end": end,
+        "window": pa.StructArray.from_arrays([start, end], names=["start", "end"]),
+    }
 
 
 def column_names(query: Query) -> list[str]:
     """The columns of an answer, in order."""
     names = [output.name for output in query.outputs]
-    return names if query.window is None else [*names, *(n for n in WINDOW_COLUMNS if n not in names)]
+    return (
+        names if query.window is None else [*names, *(n for n in WINDOW_COLUMNS if n not in names)]
+    )
 
 
 def file_mark(disk: Disk, path: str) -> FileMark:

@@ -1,7 +1,8 @@
 """Rows of Spark as an Arrow table on the driver.
 
-`toArrow` plans and runs in a thread of Spark's own; a stack that overflows there (an expression that is folded, say)
-ends that thread, and whoever waits for it waits for ever.  So the plan is made here first, where such an error is told.
+`toArrow` plans and runs in a thread of Spark's own; a stack that overflows there (an expression
+that is folded, say) ends that thread, and whoever waits for it waits for ever.  So the plan is made
+here first, where such an error is told.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The end of a round: answers to a file, Spark's logs made durable, the manifest, and what nobody needs swept away.
+"""The end of a round: answers to a file, Spark's logs made durable, the manifest, and what nobody
+needs swept away.
 
-The order is that of `ledger.py`.  Only the manifest makes a round true; all before it may be done again.
+The order is that of `ledger.py`.  Only the manifest makes a round true; all before it may be done
+again.
 """
 
 from __future__ import annotations
@@ -37,7 +39,13 @@ class Commits:
     """Commits the rounds of one stream."""
 
     def __init__(
-        self, home: Home, stream: str, ledger: Ledger, logs: SparkLogs, catalog: Catalog, config: Config
+        self,
+        home: Home,
+        stream: str,
+        ledger: Ledger,
+        logs: SparkLogs,
+        catalog: Catalog,
+        config: Config,
     ) -> None:
         self._home = home
         self._stream = stream
@@ -77,17 +85,34 @@ class Commits:
         newest = self._ledger.newest
         return [] if newest is None else [m for m in newest.held if m not in outcome.held]
 
-    def _manifest(self, taken: Taken, outcome: Outcome, files: list[FileMark], stats: RoundStats) -> Manifest:
+    def _manifest(
+        self, taken: Taken, outcome: Outcome, files: list[FileMark], stats: RoundStats
+    ) -> Manifest:
         newest, number, source = self._ledger.newest, taken.round.id, taken.source
         keep = {**(newest.keep if newest else {}), **outcome.keep}
-        # what a family still needs it restores by its manifests, and by the one before: what came up to there
-        first = max(0, min([number + 1 - self._config.manifests_kept, *(k - 1 for k in keep.values())]))
+        # what a family still needs it restores by its manifests, and by the one before: what came
+        # up to there
+        first = max(
+            0, min([number + 1 - self._config.manifests_kept, *(k - 1 for k in keep.values())])
+        )
         mark = self._catalog.mark(taken.catalog_version)
         assert mark is not None, "the newest marks are always known"
         catalog = (taken.catalog_version, mark)
         return Manifest(
-            number, source.checkpoint_id, self._home.epoch, *catalog, first, taken.round.newest_us, source.offsets,
-            source.chain, taken.inputs, tuple(files), keep, asdict(stats), outcome.held, outcome.choices,
+            number,
+            source.checkpoint_id,
+            self._home.epoch,
+            *catalog,
+            first,
+            taken.round.newest_us,
+            source.offsets,
+            source.chain,
+            taken.inputs,
+            tuple(files),
+            keep,
+            asdict(stats),
+            outcome.held,
+            outcome.choices,
         )
 
     def _write_answers(self, round_id: int, outcome: Outcome) -> FileMark:
@@ -97,7 +122,9 @@ class Commits:
         return mark_of(path, data)
 
     def _sync_folders(self, files: list[FileMark]) -> None:
-        for part in sorted({str(p) for f in files for p in PurePosixPath(f.path).parents}, reverse=True):
+        for part in sorted(
+            {str(p) for f in files for p in PurePosixPath(f.path).parents}, reverse=True
+        ):
             if part.startswith(f"{self._ledger.folder}/"):
                 self._home.disk.sync(part)
 
@@ -105,9 +132,23 @@ class Commits:
         round = taken.round
         census = round.census
         return RoundStats(
-            self._stream, round.id, census.rows, census.late, census.no_time, census.bad, taken.queries,
-            outcome.answers, round.watermark_us, watch.total(), outcome.unshared_s, outcome.selectivity,
-            outcome.groupings, outcome.ring_bytes, outcome.log_bytes, outcome.log_files, outcome.load,
+            self._stream,
+            round.id,
+            census.rows,
+            census.late,
+            census.no_time,
+            census.bad,
+            taken.queries,
+            outcome.answers,
+            round.watermark_us,
+            watch.total(),
+            outcome.unshared_s,
+            outcome.selectivity,
+            outcome.groupings,
+            outcome.ring_bytes,
+            outcome.log_bytes,
+            outcome.log_files,
+            outcome.load,
             peak_bytes(),
         )
 
@@ -116,7 +157,9 @@ class Commits:
         limits = {"answers": newest.first_round, "dead": newest.first_round, **newest.keep}
         for kind, limit in limits.items():
             kept, swept = newest.round_id - limit, self._swept.get(kind, 0)
-            if limit - swept <= kept // 100:  # looking through a long list every round would cost more than it frees
+            if (
+                limit - swept <= kept // 100
+            ):  # looking through a long list every round would cost more than it frees
                 continue
             self._swept[kind] = limit
             place = self._home.disk.root / self._ledger.folder / kind
@@ -124,4 +167,6 @@ class Commits:
                 number = path.name.partition(".")[0]
                 if number.isdigit() and int(number) < limit:
                     inside = f"{self._ledger.folder}/{kind}/{path.name}"
-                    self._home.disk.clear(inside) if path.is_dir() else self._home.disk.remove(inside)
+                    self._home.disk.clear(inside) if path.is_dir() else self._home.disk.remove(
+                        inside
+                    )

@@ -1,4 +1,5 @@
-"""`headrace doctor`: is the home sound, and if not, what are the safe ways out?  Reads only; no JVM."""
+"""`headrace doctor`: is the home sound, and if not, what are the safe ways out?  Reads only; no
+JVM."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ class Finding:
 def examine(home: Path, config: Config | None = None) -> list[Finding]:
     """Everything worth saying about a home."""
     if not (home / MARK).exists():
-        return [Finding("warn", f"{home} is not a home yet", "`headrace init` or the first run makes it")]
+        return [
+            Finding(
+                "warn", f"{home} is not a home yet", "`headrace init` or the first run makes it"
+            )
+        ]
     try:
         opened = Home(home)
         catalog = Catalog(opened.disk, config or Config())
@@ -43,11 +48,20 @@ def examine(home: Path, config: Config | None = None) -> list[Finding]:
         return [Finding("bad", error.what, error.hint)]
     findings = [_holder(home)]
     if home.stat().st_mode & 0o077:
-        findings.append(Finding("warn", "others than its owner can look into the home", f"chmod 700 {home}"))
-    findings.append(Finding("ok", f"catalog version {catalog.version}: {len(catalog.queries)} queries"))
+        findings.append(
+            Finding("warn", "others than its owner can look into the home", f"chmod 700 {home}")
+        )
+    findings.append(
+        Finding("ok", f"catalog version {catalog.version}: {len(catalog.queries)} queries")
+    )
     findings += [
-        Finding("warn", f"query {r.name!r} is quarantined: {r.quarantine}", "mend it: drop it, add it again")
-        for r in catalog.queries.values() if r.quarantine
+        Finding(
+            "warn",
+            f"query {r.name!r} is quarantined: {r.quarantine}",
+            "mend it: drop it, add it again",
+        )
+        for r in catalog.queries.values()
+        if r.quarantine
     ]
     streams = home / "streams"
     for folder in sorted(streams.iterdir()) if streams.is_dir() else []:
@@ -63,7 +77,10 @@ def _holder(home: Path) -> Finding:
         what, hint = "the file `lock`", "remove it when no engine runs this home"
         with reading(lock, what, "HOME", hint), open(lock, "rb") as file:
             if not _is_free(file):
-                return Finding("ok", f"an engine runs this home: {file.read().decode(errors='replace').strip()}")
+                return Finding(
+                    "ok",
+                    f"an engine runs this home: {file.read().decode(errors='replace').strip()}",
+                )
     except HeadraceError as error:
         return Finding("bad", error.what, error.hint)
     return Finding("ok", "no engine runs this home now")
@@ -85,7 +102,11 @@ def _stream(disk: Disk, folder: Path, catalog: Catalog) -> list[Finding]:
         if newest is None:
             findings = [Finding("ok", f"{name}: no round committed yet")]
         else:
-            findings = [Finding("ok", f"{name}: {len(ledger.rounds)} rounds committed, newest {newest.round_id}")]
+            findings = [
+                Finding(
+                    "ok", f"{name}: {len(ledger.rounds)} rounds committed, newest {newest.round_id}"
+                )
+            ]
             check_catalog(ledger, catalog)
         ledger.check_sizes()
         for mark in ledger.kept_files():

@@ -1,11 +1,12 @@
 """What a family gives the runtime, and what the runtime gives a family.
 
-A family's `plan.py` says which queries it takes.  At work it is asked in this order: `open` once for
-each stream, restoring from the newest committed round; then for each round `replan` with the queries
-of that round, if they have changed, and `read` with its rows.  What `read` returns is asked for the answers once
-the round before has been committed, perhaps while Spark reads the next round already.  Both may leave files in the
-home, all named by the round; nothing is true before the commit.  After an error out of either the work is thrown away
-and opened again from the last committed round.
+A family's `plan.py` says which queries it takes.  At work it is asked in this order: `open` once
+for each stream, restoring from the newest committed round; then for each round `replan` with the
+queries of that round, if they have changed, and `read` with its rows.  What `read` returns is asked
+for the answers once the round before has been committed, perhaps while Spark reads the next round
+already.  Both may leave files in the home, all named by the round; nothing is true before the
+commit.  After an error out of either the work is thrown away and opened again from the last
+committed round.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ BEYOND = "_headrace_beyond"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The rows of a round.  Spark has read nothing yet; families build on `frame`.  A row whose event time is beyond
-    what is taken (`event_times.py`) is bad and has no time there, so that nothing can overflow by it."""
+    """The rows of a round.  Spark has read nothing yet; families build on `frame`.  A row whose
+    event time is beyond what is taken (`event_times.py`) is bad and has no time there, so that
+    nothing can overflow by it."""
 
     frame: DataFrame
     relation: Relation
@@ -52,7 +54,9 @@ class Batch:
             time = quote_name(self.relation.time)
             cases.append(f"WHEN {time} IS NULL THEN {NO_TIME}")
             if self.watermark_us is not None:
-                cases.append(f"WHEN unix_micros({time}) < {steady(self.watermark_us, time)} THEN {LATE}")
+                cases.append(
+                    f"WHEN unix_micros({time}) < {steady(self.watermark_us, time)} THEN {LATE}"
+                )
         return f"CASE {' '.join(cases)} ELSE {OK} END" if cases else str(OK)
 
 
@@ -136,7 +140,8 @@ class Outcome:
 class Reading:
     """What a family has taken from the rows of a round: the rest (`answer`) needs no rows any more.
 
-    With `faults` (query id → reason) there is no answer: the round is read again without these queries."""
+    With `faults` (query id → reason) there is no answer: the round is read again without these
+    queries."""
 
     answer: Callable[[Round, Stopwatch], Outcome]
     census: Census | None = None
@@ -168,7 +173,8 @@ SNAPSHOT = "table"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Queries of a family that come and go, and all there are then; after `open` all of them come."""
+    """Queries of a family that come and go, and all there are then; after `open` all of them
+    come."""
 
     comes: list[Registered]
     goes: list[int]
@@ -184,15 +190,16 @@ class Work(Protocol):
 
     @property
     def reads_rows(self) -> bool:
-        """Whether the next round's rows are read by this work: what several read is kept for them."""
+        """Whether the next round's rows are read by this work: what several read is kept for
+        them."""
 
     def replan(self, change: Change) -> None:
-        """The queries of the next round.  Called after `open`, and when they have changed; no round is under way.
-        `queries` is the caller's and changes later."""
+        """The queries of the next round.  Called after `open`, and when they have changed; no round
+        is under way. `queries` is the caller's and changes later."""
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
-        """Take from the rows what the answers need.  The round before may still be being answered: what that
-        changes must not be looked at.  May raise; never leaves half an answer."""
+        """Take from the rows what the answers need.  The round before may still be being answered:
+        what that changes must not be looked at.  May raise; never leaves half an answer."""
 
     def done(self) -> None:
         """The round that was read is committed, or will not be."""

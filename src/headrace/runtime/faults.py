@@ -12,25 +12,48 @@ from headrace.runtime.sparkuse import WORKER_GONE, is_cut_off
 from headrace.values import Relation
 
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*([^\n]*)")
-_CAUSE = re.compile(r"^(?:: |Caused by: )?(?:[\w$]+\.)+([\w$]+)(?:: ([^\n]*))?$", re.M)  # a class of Java, what it says
+_CAUSE = re.compile(
+    r"^(?:: |Caused by: )?(?:[\w$]+\.)+([\w$]+)(?:: ([^\n]*))?$", re.M
+)  # a class of Java, what it says
 _PACKAGE = re.compile(r"\b(?:[a-z]\w{0,40}\.){1,12}(?=[A-Z][\w$]{0,80}(?:Exception|Error)\b)")
-_SOURCE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "PATH_NOT_FOUND", "PARQUET", "MALFORMED", "FILE_NOT_FOUND")
+_SOURCE = (
+    "FAILED_READ_FILE",
+    "CANNOT_READ_FILE",
+    "PATH_NOT_FOUND",
+    "PARQUET",
+    "MALFORMED",
+    "FILE_NOT_FOUND",
+)
 _WRAPPERS = ("STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR")
 UNREADABLE = "SOURCE_UNREADABLE"
-_WORKER = ("Python worker exited unexpectedly", "Python worker failed to connect back", "Error from python worker",
-           "waiting for the Python worker to connect back")  # fmt: skip
+_WORKER = (
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "Error from python worker",
+    "waiting for the Python worker to connect back",
+)
 _CUT_OFF = ("Broken pipe", "Connection reset", "EOFException")
 # Anchored: messages quote the user's text and the values of rows, which may say anything.
 _FULL = re.compile(r"(?:^|: |\] )(?:No space left on device|Disk quota exceeded)", re.M)
 _STOPPED = re.compile(
     r"(?:^|: |\] )(?:Job \d+ cancelled|Operation has been canceled)|SparkContext was shut down|"
-    r"(?:^|[: ])(?:[a-z]+\.)+(?:\w{0,40}Interrupt\w{0,40}|Cancellation|TaskKilled)Exception\b", re.M,
-)  # fmt: skip
+    r"(?:^|[: ])(?:[a-z]+\.)+(?:\w{0,40}Interrupt\w{0,40}|Cancellation|TaskKilled)Exception\b",
+    re.M,
+)
 _ADVICE = re.compile(r"\s?If necessary,? set [^.]{0,40}spark\.sql\.ansi\.enabled.*")
 _VALUE = (
-    "DIVIDE_BY_ZERO", "ARITHMETIC_OVERFLOW", "CAST_INVALID_INPUT", "CAST_OVERFLOW", "REMAINDER_BY_ZERO",
-    "INVALID_ARRAY_INDEX", "NUMERIC_VALUE_OUT_OF_RANGE", "BINARY_ARITHMETIC_OVERFLOW", "USER_RAISED_EXCEPTION",
-    "CANNOT_PARSE_TIMESTAMP", "DATETIME_OVERFLOW", "INTERVAL_ARITHMETIC_OVERFLOW",
+    "DIVIDE_BY_ZERO",
+    "ARITHMETIC_OVERFLOW",
+    "CAST_INVALID_INPUT",
+    "CAST_OVERFLOW",
+    "REMAINDER_BY_ZERO",
+    "INVALID_ARRAY_INDEX",
+    "NUMERIC_VALUE_OUT_OF_RANGE",
+    "BINARY_ARITHMETIC_OVERFLOW",
+    "USER_RAISED_EXCEPTION",
+    "CANNOT_PARSE_TIMESTAMP",
+    "DATETIME_OVERFLOW",
+    "INTERVAL_ARITHMETIC_OVERFLOW",
 )
 _JAVA = {
     "PatternSyntaxException": "INVALID_PATTERN: Java does not take the regular expression: {}",
@@ -41,7 +64,7 @@ _JAVA = {
     "CompileException": "TOO_COMPLEX: Spark cannot compile it ({})",
     "InternalCompilerException": "TOO_COMPLEX: Spark cannot compile it ({})",
     "JaninoRuntimeException": "TOO_COMPLEX: Spark cannot compile it ({})",
-}  # fmt: skip
+}
 
 
 def reason_of(error: BaseException) -> str:
@@ -50,12 +73,20 @@ def reason_of(error: BaseException) -> str:
     found = _conditions(text)
     if not found:
         causes = [(type(error).__name__, text.strip().split("\n")[0])]
-        causes += [(c, m) for c, m in _CAUSE.findall(text) if m.strip() or c in _JAVA]  # others say nothing
+        causes += [
+            (c, m) for c, m in _CAUSE.findall(text) if m.strip() or c in _JAVA
+        ]  # others say nothing
         name, message = causes[-1]
         told = _PACKAGE.sub("", message.strip()[:300])
-        return _JAVA[name].format(told or "it does not say why") if name in _JAVA else f"{name}: {told}"
+        return (
+            _JAVA[name].format(told or "it does not say why")
+            if name in _JAVA
+            else f"{name}: {told}"
+        )
     name, message = found[0]
-    message = _ADVICE.sub("", message.split(" SQLSTATE")[0])  # ANSI mode is not the user's to switch off here
+    message = _ADVICE.sub(
+        "", message.split(" SQLSTATE")[0]
+    )  # ANSI mode is not the user's to switch off here
     return f"{name}: {_PACKAGE.sub('', message[:300])}"
 
 
@@ -79,12 +110,13 @@ def is_worker_gone(error: BaseException) -> bool:
     """Whether a process that runs Python for Spark was killed, or ended, under its work."""
     text = str(error)
     return any(words in text for words in _WORKER) or (
-        "api.python" in text and any(words in text for words in _CUT_OFF))
+        "api.python" in text and any(words in text for words in _CUT_OFF)
+    )
 
 
 def is_nobodys(error: BaseException) -> bool:
-    """Whether no query can be the cause: somebody stopped the work, Java is gone, the disk is full, or it is our own
-    error."""
+    """Whether no query can be the cause: somebody stopped the work, Java is gone, the disk is full,
+    or it is our own error."""
     if isinstance(error, HeadraceError) or is_cut_off(error):
         return True
     text = str(error)
@@ -94,7 +126,8 @@ def is_nobodys(error: BaseException) -> bool:
 
 
 def why_failing(job: Callable[[], object]) -> str | None:
-    """Why a job fails, by what may be a query's fault; None if it does not.  What is nobody's is raised."""
+    """Why a job fails, by what may be a query's fault; None if it does not.  What is nobody's is
+    raised."""
     try:
         job()
     except Exception as error:
@@ -104,7 +137,9 @@ def why_failing(job: Callable[[], object]) -> str | None:
     return None
 
 
-def explain_failure(error: BaseException, relation: Relation, round_id: int | None = None) -> HeadraceError:
+def explain_failure(
+    error: BaseException, relation: Relation, round_id: int | None = None
+) -> HeadraceError:
     """A failure of Spark as one of ours."""
     if isinstance(error, HeadraceError):
         return error
@@ -112,30 +147,46 @@ def explain_failure(error: BaseException, relation: Relation, round_id: int | No
     text = str(error)
     if _FULL.search(text):
         return HomeError(
-            f"the disk is full: a round of {relation.name!r} could not be written", value=reason,
+            f"the disk is full: a round of {relation.name!r} could not be written",
+            value=reason,
             hint="free space on this disk and start again: every committed round is safe, the open one is repeated",
             code="DISK_FULL",
         )
     kind = reason.partition(":")[0]
-    if any(name in kind for name in _SOURCE) or "FileNotFoundException" in text or "ParquetDecodingException" in text:
+    if (
+        any(name in kind for name in _SOURCE)
+        or "FileNotFoundException" in text
+        or "ParquetDecodingException" in text
+    ):
         return SourceError(
-            f"a file of the source of {relation.name!r} cannot be read, or does not fit its schema", value=reason,
+            f"a file of the source of {relation.name!r} cannot be read, or does not fit its schema",
+            value=reason,
             hint="mend the file or take it away, and run again: nothing of this round was committed, the files "
-            "that are there then are read", code=UNREADABLE,
+            "that are there then are read",
+            code=UNREADABLE,
         )
     if is_worker_gone(error):
         return RoundError(
-            f"a Python worker of Spark ended in a round of {relation.name!r}, each time it was tried", value=reason,
+            f"a Python worker of Spark ended in a round of {relation.name!r}, each time it was tried",
+            value=reason,
             hint="nothing of this round was committed, run again; if Linux killed it for want of memory, give the "
-            "machine more, or read fewer rows a round (maxFilesPerTrigger)", round_id=round_id, code=WORKER_GONE,
+            "machine more, or read fewer rows a round (maxFilesPerTrigger)",
+            round_id=round_id,
+            code=WORKER_GONE,
         )
     if isinstance(error, MemoryError) or "OutOfMemoryError" in text:
         return RoundError(
-            f"there is not enough memory for a round of {relation.name!r}", value=reason, round_id=round_id,
+            f"there is not enough memory for a round of {relation.name!r}",
+            value=reason,
+            round_id=round_id,
             hint="nothing of this round was committed; raise driver_memory, give the machine more memory, or read "
-            "fewer rows a round (maxFilesPerTrigger)", code="MEMORY",
+            "fewer rows a round (maxFilesPerTrigger)",
+            code="MEMORY",
         )
     return RoundError(
-        f"a round of {relation.name!r} failed", value=reason, round_id=round_id,
-        hint="nothing of this round was committed; after mending the cause, run again", code="ROUND_FAILED",
+        f"a round of {relation.name!r} failed",
+        value=reason,
+        round_id=round_id,
+        hint="nothing of this round was committed; after mending the cause, run again",
+        code="ROUND_FAILED",
     )

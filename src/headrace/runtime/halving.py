@@ -1,8 +1,9 @@
-"""Which of many things that are done together make it fail: halve them until each that fails is alone.  Pure.
+"""Which of many things that are done together make it fail: halve them until each that fails is
+alone.  Pure.
 
-What fails is done again with a half of the things, whatever the error was.  n things of which one fails are tried
-2 log₂ n times; no more than `tries_max` in all, after which what is left together is blamed together: the round must
-go on.
+What fails is done again with a half of the things, whatever the error was.  n things of which one
+fails are tried 2 log₂ n times; no more than `tries_max` in all, after which what is left together
+is blamed together: the round must go on.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ Failing = Callable[[Sequence[T]], str | None]
 """Why doing this with these things fails; None if it does not."""
 
 
-def failing_alone(things: Sequence[T], reason: str, failing: Failing[T], tries_max: int) -> dict[T, str]:
-    """Of things that fail together with `reason`: those that fail without the others too, each with its own reason.
-    None of them may."""
+def failing_alone(
+    things: Sequence[T], reason: str, failing: Failing[T], tries_max: int
+) -> dict[T, str]:
+    """Of things that fail together with `reason`: those that fail without the others too, each with
+    its own reason. None of them may."""
     return _Search(failing, tries_max).alone(things, reason)
 
 
-def failing_together(things: Sequence[T], reason: str, failing: Failing[T], tries_max: int) -> dict[T, str]:
+def failing_together(
+    things: Sequence[T], reason: str, failing: Failing[T], tries_max: int
+) -> dict[T, str]:
     """Of things of which none fails alone: some without which the others do not fail together."""
     return _Search(failing, tries_max).beside([], things, reason)
 

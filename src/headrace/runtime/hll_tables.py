@@ -1,6 +1,7 @@
 """The tables of Spark's `approx_count_distinct`, read from Spark itself.
 
-They are constants of the class that Spark estimates with: what is read is what this Spark uses, whatever its version.
+They are constants of the class that Spark estimates with: what is read is what this Spark uses,
+whatever its version.
 """
 
 from __future__ import annotations
@@ -22,17 +23,27 @@ def hll_tables(session: SparkSession, precision: int) -> Tables:
     jvm = session._jvm
     assert jvm is not None
     try:
-        spark, show = jvm.org.apache.spark.sql.catalyst.util.HyperLogLogPlusPlusHelper, jvm.java.util.Arrays.toString
+        spark, show = (
+            jvm.org.apache.spark.sql.catalyst.util.HyperLogLogPlusPlusHelper,
+            jvm.java.util.Arrays.toString,
+        )
         at = precision - PRECISION_MIN
-        # as text: one call for a table, not one for each number; Java prints every double so that it can be read back
+        # as text: one call for a table, not one for each number; Java prints every double so that
+        # it can be read back
         thresholds, raw, bias = (
-            _numbers(text) for text in (show(spark.THRESHOLDS()), show(spark.RAW_ESTIMATE_DATA()[at]),
-                                        show(spark.BIAS_DATA()[at]))
-        )  # fmt: skip
+            _numbers(text)
+            for text in (
+                show(spark.THRESHOLDS()),
+                show(spark.RAW_ESTIMATE_DATA()[at]),
+                show(spark.BIAS_DATA()[at]),
+            )
+        )
     except (Py4JError, TypeError, ValueError) as error:
-        jvm.java.lang.System.nanoTime()  # raises if Spark has died, which says nothing of its tables
+        # raises if Spark has died, which says nothing of its tables
+        jvm.java.lang.System.nanoTime()
         raise RoundError(
-            "this Spark does not show the tables of its approx_count_distinct", value=f"Spark {session.version}",
+            "this Spark does not show the tables of its approx_count_distinct",
+            value=f"Spark {session.version}",
             hint="use the Spark version that Headrace names, or drop the queries that ask for it",
         ) from error
     return thresholds[at], raw, bias

@@ -1,18 +1,17 @@
 """The home folder: everything durable, one format, one running engine at a time.
 
-    home/HEADRACE                 format and id
-    home/catalog.log              streams, tables, queries (headrace.catalog)
-    home/tmp                      Spark's temporary files, gone when it ends
-    home/lock, home/epoch         who runs it, and how many engines have so far
-    home/streams/<name>/checkpoint   Spark's own logs
-                       /rounds       a manifest for each committed round: the truth
-                       /answers      answers by round
-                       /panes, /rows, /table   state of the families by round
-                       /joins        rows of joined relations by round, and whom they affect
-                       /levels       the joins' queries as workers look them up; the newest manifest names them
-                       /folded       panes of old rounds, folded; the newest manifest names them
-                       /dead         rows that did not fit, or whose event time is not taken
-                       /newest       the newest round, to notice when its manifest is lost
+home/HEADRACE                 format and id
+home/catalog.log              streams, tables, queries (headrace.catalog)
+home/tmp                      Spark's temporary files, gone when it ends
+home/lock, home/epoch         who runs it, and how many engines have so far
+home/streams/<name>/checkpoint   Spark's own logs
+                   /rounds       a manifest for each committed round: the truth /answers
+                   answers by round /panes, /rows, /table   state of the families by round /joins
+                   rows of joined relations by round, and whom they affect /levels       the joins'
+                   queries as workers look them up; the newest manifest names them /folded
+                   panes of old rounds, folded; the newest manifest names them /dead         rows
+                   that did not fit, or whose event time is not taken /newest       the newest
+                   round, to notice when its manifest is lost
 """
 
 from __future__ import annotations
@@ -34,7 +33,11 @@ from headrace.records import decode, reading
 
 FORMAT = 5
 MARK = "HEADRACE"
-STREAM_FOLDERS = ("rounds", "answers", "dead")  # of every stream; families add their own (`Job.folders`)
+STREAM_FOLDERS = (
+    "rounds",
+    "answers",
+    "dead",
+)  # of every stream; families add their own (`Job.folders`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,16 @@ class Home:
         self._lock: IO[bytes] | None = None
         try:
             self._open()
-        except (OSError, ValueError) as error:  # a folder nobody may look into, a name too long or with a NUL
+        except (
+            OSError,
+            ValueError,
+        ) as error:  # a folder nobody may look into, a name too long or with a NUL
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise HomeError("the home cannot be opened", value=f"{reason}: {str(root)!r}",
-                            hint="name a folder that this user may read and write") from error
+            raise HomeError(
+                "the home cannot be opened",
+                value=f"{reason}: {str(root)!r}",
+                hint="name a folder that this user may read and write",
+            ) from error
 
     def stream_folder(self, name: str) -> str:
         """The folder of a stream or table, made with its parts if it is missing."""
@@ -89,7 +98,9 @@ class Home:
             owner = file.read().decode(errors="replace").strip() or "unknown"
             file.close()
             raise HomeError(
-                "another engine runs this home", value=owner, hint="stop it first, or use another home folder",
+                "another engine runs this home",
+                value=owner,
+                hint="stop it first, or use another home folder",
                 code="HOME_HELD",
             ) from error
         self._lock = file
@@ -104,8 +115,10 @@ class Home:
         now = self._read_epoch()
         if self._lock is None or now != self.epoch:
             raise HomeError(
-                "this engine has lost the home to another one", value=f"epoch {self.epoch}, the home is at {now}",
-                hint="nothing of this round was committed; close this engine", code="HOME_LOST",
+                "this engine has lost the home to another one",
+                value=f"epoch {self.epoch}, the home is at {now}",
+                hint="nothing of this round was committed; close this engine",
+                code="HOME_LOST",
             )
 
     def release(self) -> None:
@@ -117,7 +130,12 @@ class Home:
         path = self.root / "epoch"
         if not path.exists():
             return 0
-        with reading(path, "the file `epoch`", "HOME", "restore it, or remove it when no engine runs this home"):
+        with reading(
+            path,
+            "the file `epoch`",
+            "HOME",
+            "restore it, or remove it when no engine runs this home",
+        ):
             return decode(_Epoch, json.loads(path.read_bytes())).epoch
 
     def _take_over(self, lock: IO[bytes]) -> None:
@@ -144,13 +162,24 @@ class Home:
             self._tighten()
             return
         if self.root.exists() and not self.root.is_dir():
-            raise HomeError("the home is not a folder", value=str(self.root), hint="name a folder, or one to be made")
+            raise HomeError(
+                "the home is not a folder",
+                value=str(self.root),
+                hint="name a folder, or one to be made",
+            )
         ours = {MARK + ".part", "lock", "epoch", "catalog.lock"}
-        others = [p.name for p in self.root.iterdir() if p.name not in ours] if self.root.exists() else []
+        others = (
+            [p.name for p in self.root.iterdir() if p.name not in ours]
+            if self.root.exists()
+            else []
+        )
         if others:
             raise HomeError(
-                "the folder is not a Headrace home, and not empty", value=f"{self.root} holds {sorted(others)[0]}",
-                hint="name an empty or new folder" if "catalog.log" not in others else f"restore its file {MARK}",
+                "the folder is not a Headrace home, and not empty",
+                value=f"{self.root} holds {sorted(others)[0]}",
+                hint="name an empty or new folder"
+                if "catalog.log" not in others
+                else f"restore its file {MARK}",
             )
         self.disk.make_root()
         self._tighten()
@@ -167,6 +196,9 @@ class Home:
             found = decode(_Mark, json.loads(mark.read_bytes())).format
         if found != FORMAT:
             raise HomeError(
-                "the home is of another version", value=f"format {found}", choices=(f"format {FORMAT}",),
-                hint="open it with the version of Headrace that made it, or use a new home", code="HOME_VERSION",
+                "the home is of another version",
+                value=f"format {found}",
+                choices=(f"format {FORMAT}",),
+                hint="open it with the version of Headrace that made it, or use a new home",
+                code="HOME_VERSION",
             )

@@ -7,7 +7,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 
 class Later:
-    """`begin` hands over the next piece, once the one before has been waited for; `wait` raises what it raised."""
+    """`begin` hands over the next piece, once the one before has been waited for; `wait` raises
+    what it raised."""
 
     def __init__(self) -> None:
         self._thread: ThreadPoolExecutor | None = None

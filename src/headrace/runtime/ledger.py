@@ -37,15 +37,16 @@ class FileMark:
 
 
 Choices = Mapping[str, Any]
-"""What a family has decided by the rounds so far, as JSON has it: it does the next round by it, restarted or not."""
+"""What a family has decided by the rounds so far, as JSON has it: it does the next round by it,
+restarted or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What one round read, and what it made of it.
 
-    `held`: files of earlier rounds that the state still needs, beside those of the rounds `keep` speaks of.
-    `choices`: by family."""
+    `held`: files of earlier rounds that the state still needs, beside those of the rounds `keep`
+    speaks of. `choices`: by family."""
 
     round_id: int
     checkpoint_id: str
@@ -88,8 +89,8 @@ class Ledger:
         return f"{self.folder}/rounds/{round_id:012d}.json"
 
     def refresh(self) -> None:
-        """See what is committed now (another process may be the one that commits).  The folder, of many rounds, is gone
-        through at first; then what may be new is looked for by name."""
+        """See what is committed now (another process may be the one that commits).  The folder, of
+        many rounds, is gone through at first; then what may be new is looked for by name."""
         if self.newest is None or not self.is_there(self.newest.round_id):
             self._go_through()
             return
@@ -104,7 +105,8 @@ class Ledger:
         return os.path.exists(self._disk.root / self.path(round_id))
 
     def _go_through(self) -> None:
-        """Another process may commit, and let old rounds go, while the folder is listed: then it is listed again."""
+        """Another process may commit, and let old rounds go, while the folder is listed: then it is
+        listed again."""
         for tries_left in (2, 1, 0):
             try:
                 self._go_through_once()
@@ -115,7 +117,10 @@ class Ledger:
                 return
 
     def _go_through_once(self) -> None:
-        known = max(newest_known(self._disk, self.folder), -1 if self.newest is None else self.newest.round_id)
+        known = max(
+            newest_known(self._disk, self.folder),
+            -1 if self.newest is None else self.newest.round_id,
+        )
         found = self._found()
         if known >= 0 and (not found or found[-1] < known):
             raise self.missing(known)
@@ -131,7 +136,11 @@ class Ledger:
 
     def _found(self) -> list[int]:
         place = self._disk.root / self.folder / "rounds"
-        return sorted(int(p.stem) for p in place.glob("*.json") if p.stem.isdigit()) if place.is_dir() else []
+        return (
+            sorted(int(p.stem) for p in place.glob("*.json") if p.stem.isdigit())
+            if place.is_dir()
+            else []
+        )
 
     def read(self, round_id: int) -> Manifest:
         path = self._disk.root / self.path(round_id)
@@ -140,19 +149,27 @@ class Ledger:
             with reading(path, what, "MANIFEST_DAMAGED"):
                 line = path.read_bytes()
         except HomeError as error:
-            raise self.missing(round_id) if isinstance(error.__cause__, FileNotFoundError) else error from None
+            raise (
+                self.missing(round_id) if isinstance(error.__cause__, FileNotFoundError) else error
+            ) from None
         crc, _, body = line.rstrip(b"\n").partition(b" ")
         if crc != b"%08x" % zlib.crc32(body):
             raise HomeError(
-                f"{what} is damaged", value=str(path),
-                hint="restore it from a backup; `headrace doctor` shows what the home holds", code="MANIFEST_DAMAGED",
+                f"{what} is damaged",
+                value=str(path),
+                hint="restore it from a backup; `headrace doctor` shows what the home holds",
+                code="MANIFEST_DAMAGED",
             )
         with reading(path, what, "MANIFEST_DAMAGED"):
             return self._checked(decode(Manifest, json.loads(body)), round_id)
 
     def _checked(self, found: Manifest, round_id: int) -> Manifest:
         """What the types do not say of a manifest."""
-        if found.round_id != round_id or not 0 <= found.first_round <= round_id or found.catalog_version < 0:
+        if (
+            found.round_id != round_id
+            or not 0 <= found.first_round <= round_id
+            or found.catalog_version < 0
+        ):
             raise ValueError("it is of another round")
         for mark in (*found.files, *found.held):
             if not mark.path.startswith(f"{self.folder}/") or ".." in mark.path or mark.size < 0:
@@ -166,7 +183,8 @@ class Ledger:
         return manifest.stats
 
     def chosen(self, family: str, kind: type[T]) -> T:
-        """What a family has decided by the rounds so far; where it has nothing yet, what `kind()` says."""
+        """What a family has decided by the rounds so far; where it has nothing yet, what `kind()`
+        says."""
         newest = self.newest
         if newest is None:
             return kind()
@@ -195,7 +213,8 @@ class Ledger:
         return data
 
     def check_sizes(self) -> None:
-        """Every file of the kept rounds is there with its size (cheap; content is checked on reading)."""
+        """Every file of the kept rounds is there with its size (cheap; content is checked on
+        reading)."""
         for mark in self.kept_files():
             path = self._disk.root / mark.path
             if not path.is_file():
@@ -217,24 +236,28 @@ class Ledger:
     def missing(self, round_id: int) -> HomeError:
         """A round that was committed is not there."""
         return HomeError(
-            f"the manifest of round {round_id} is missing", value=str(self._disk.root / self.path(round_id)),
-            hint="restore it from a backup; `headrace doctor` shows what the home holds", code=MISSING,
+            f"the manifest of round {round_id} is missing",
+            value=str(self._disk.root / self.path(round_id)),
+            hint="restore it from a backup; `headrace doctor` shows what the home holds",
+            code=MISSING,
         )
 
 
 def damaged(path: Path, how: str) -> HomeError:
     """A file that a manifest speaks for is not what was committed."""
     return HomeError(
-        f"a committed file {how}", value=str(path),
-        hint="restore it from a backup; `headrace doctor` shows what the home holds", code="FILE_DAMAGED",
+        f"a committed file {how}",
+        value=str(path),
+        hint="restore it from a backup; `headrace doctor` shows what the home holds",
+        code="FILE_DAMAGED",
     )
 
 
 def newest_known(disk: Disk, folder: str) -> int:
     """The round of which the file `newest` knows that it was committed, or −1.
 
-    It is written after each commit and never synced: it may be older than the newest manifest, or torn, and then says
-    nothing; but a manifest it names has been there."""
+    It is written after each commit and never synced: it may be older than the newest manifest, or
+    torn, and then says nothing; but a manifest it names has been there."""
     try:
         line = (disk.root / folder / NEWEST).read_bytes()
         number = int(line[:12])
@@ -249,8 +272,8 @@ def _newest_line(round_id: int) -> bytes:
 
 
 def check_folder(disk: Disk, folder: str, catalog: Catalog) -> None:
-    """Whether the catalog is the one a stream was answered with, without going through its manifests if that can be
-    helped."""
+    """Whether the catalog is the one a stream was answered with, without going through its
+    manifests if that can be helped."""
     known, ledger = newest_known(disk, folder), Ledger(disk, folder, is_empty=True)
     if known < 0 or not ledger.is_there(known):
         check_catalog(Ledger(disk, folder), catalog)
@@ -267,11 +290,15 @@ def check_catalog(ledger: Ledger, catalog: Catalog) -> None:
 def check_manifest(newest: Manifest, folder: str, catalog: Catalog) -> None:
     """The same, by one manifest."""
     if newest.catalog_version > catalog.version:
-        catalog.refresh()  # somebody may have changed it, and a round been committed with that, since it was read
+        # somebody may have changed it, and a round been committed with that, since it was read
+        catalog.refresh()
     lost = newest.catalog_version > catalog.version
     if lost or catalog.mark(newest.catalog_version) not in (newest.catalog_mark, None):
         raise HomeError(
-            "the catalog log has lost committed changes" if lost else "the catalog log is another one",
+            "the catalog log has lost committed changes"
+            if lost
+            else "the catalog log is another one",
             value=f"version {catalog.version}; {folder} was answered with version {newest.catalog_version}",
-            hint="restore catalog.log from a backup", code="CATALOG_LOST",
+            hint="restore catalog.log from a backup",
+            code="CATALOG_LOST",
         )

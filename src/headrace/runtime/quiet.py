@@ -1,7 +1,9 @@
-"""What PySpark and Java say on standard error by themselves: the command says it in its own words, once.
+"""What PySpark and Java say on standard error by themselves: the command says it in its own words,
+once.
 
-PySpark writes each error of a query with Java's stack before it raises it, also one that only quarantines a query.
-When the JVM dies, py4j logs a traceback for each call under way, and the server of accumulators prints its own.
+PySpark writes each error of a query with Java's stack before it raises it, also one that only
+quarantines a query. When the JVM dies, py4j logs a traceback for each call under way, and the
+server of accumulators prints its own.
 """
 
 from __future__ import annotations

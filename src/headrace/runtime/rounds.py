@@ -1,9 +1,10 @@
 """Rounds: one pipeline for each stream, however many queries.
 
-Structured Streaming calls `_round` with each micro-batch (round id = Spark's batch id).  There its rows are read.
-Answering and committing, which need no rows, go on after it has returned, while Spark reads the next round; that one
-waits for the commit before it is answered itself.  So Spark may have noted one round as done that is not: after a
-crash it is told to do that round again (`sparklogs.py`).  Answers are published after the commit, as ever.
+Structured Streaming calls `_round` with each micro-batch (round id = Spark's batch id).  There its
+rows are read. Answering and committing, which need no rows, go on after it has returned, while
+Spark reads the next round; that one waits for the commit before it is answered itself.  So Spark
+may have noted one round as done that is not: after a crash it is told to do that round again
+(`sparklogs.py`).  Answers are published after the commit, as ever.
 """
 
 from __future__ import annotations
@@ -94,9 +95,12 @@ class Pipeline:
     # -- life -----------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Check that home and Spark's logs agree, and restore every family from the newest manifest."""
+        """Check that home and Spark's logs agree, and restore every family from the newest
+        manifest."""
         self.ledger.refresh()
-        self._home.disk.sync(f"{self.ledger.folder}/rounds")  # the last commit may have been killed before its own
+        self._home.disk.sync(
+            f"{self.ledger.folder}/rounds"
+        )  # the last commit may have been killed before its own
         self._logs.mend(self.ledger.newest)
         self._logs.verify(self.ledger.newest)
         check_catalog(self.ledger, self._catalog)
@@ -122,8 +126,14 @@ class Pipeline:
         self._returned_s = self._committed_s = None
         self._is_foreign = self._is_given = frame is not None
         try:
-            source = frame if frame is not None else open_source(spark, self.relation, self._config.secrets_file)
-            writer = source.writeStream.foreachBatch(self._round).option("checkpointLocation", self._logs.location)
+            source = (
+                frame
+                if frame is not None
+                else open_source(spark, self.relation, self._config.secrets_file)
+            )
+            writer = source.writeStream.foreachBatch(self._round).option(
+                "checkpointLocation", self._logs.location
+            )
             writer = writer.queryName(f"headrace_{self.relation.name}_{id(self)}")
             if drain:
                 writer = writer.trigger(availableNow=True)
@@ -134,11 +144,12 @@ class Pipeline:
             raise self._explain(error) from error
 
     def stop(self) -> None:
-        """Let the round under way finish, then stop: after this returns nothing of ours writes to the home.  What Spark
-        says to it is kept in `error`: it may be dead."""
+        """Let the round under way finish, then stop: after this returns nothing of ours writes to
+        the home.  What Spark says to it is kept in `error`: it may be dead."""
         with self._working:
             self._stopped = True
-        # not inside the lock: Spark waits for a round that has just been called, and that one for the lock
+        # not inside the lock: Spark waits for a round that has just been called, and that one for
+        # the lock
         failure: HeadraceError | None = None
         query = self._query
         try:
@@ -196,10 +207,14 @@ class Pipeline:
             work.rest()
 
     def _give_back(self, failure: HeadraceError | None) -> None:
-        """A file may be mended or taken away: only the open round knows of it.  What is not the round's own failure
-        (a Spark that died, a home that is another's) is repeated as it was."""
+        """A file may be mended or taken away: only the open round knows of it.  What is not the
+        round's own failure (a Spark that died, a home that is another's) is repeated as it was."""
         of_files = parse_source(self.relation.source).kind in FILES
-        if of_files and isinstance(failure, SourceError | RoundError) and failure.code not in _AS_IT_WAS:
+        if (
+            of_files
+            and isinstance(failure, SourceError | RoundError)
+            and failure.code not in _AS_IT_WAS
+        ):
             self._logs.forget(self.ledger.newest)
 
     def failure(self) -> HeadraceError | None:
@@ -226,7 +241,8 @@ class Pipeline:
 
     @contextmanager
     def _noting_errors(self, round_id: int) -> Iterator[None]:
-        """What goes wrong in a round is said in our words, and remembered: Spark would only tell its own."""
+        """What goes wrong in a round is said in our words, and remembered: Spark would only tell
+        its own."""
         try:
             yield
         except HeadraceError as error:
@@ -238,7 +254,8 @@ class Pipeline:
             raise told from error
 
     def _run_round(self, frame: DataFrame, round_id: int) -> None:
-        """Read the round's rows; answer and commit them here, or while Spark goes on to the next round."""
+        """Read the round's rows; answer and commit them here, or while Spark goes on to the next
+        round."""
         watch = Stopwatch()
         if self._returned_s is not None:
             watch.seconds["trigger"] = perf_counter() - self._returned_s
@@ -247,7 +264,9 @@ class Pipeline:
         self._home.check_held()
         source = self._logs.input_of(round_id, self._last)
         if self._last is not None and source.checkpoint_id != self._last.checkpoint_id:
-            raise RoundError("Spark's checkpoint is another one", round_id=round_id, code="CHECKPOINT_MISMATCH")
+            raise RoundError(
+                "Spark's checkpoint is another one", round_id=round_id, code="CHECKPOINT_MISMATCH"
+            )
         if self._is_foreign:  # the stream's own copy of the session of whoever made the DataFrame
             settle_session(frame.sparkSession, self._config)
             self._is_foreign = False
@@ -270,8 +289,12 @@ class Pipeline:
             check_repeat(round_id, newest, self.ledger, self._logs)
             return False
         if round_id != self._next_id:
-            raise RoundError("Spark has skipped rounds", round_id=round_id, code="CHECKPOINT_MISMATCH",
-                             value=f"newest committed round: {newest.round_id if newest else 'none'}")
+            raise RoundError(
+                "Spark has skipped rounds",
+                round_id=round_id,
+                code="CHECKPOINT_MISMATCH",
+                value=f"newest committed round: {newest.round_id if newest else 'none'}",
+            )
         return True
 
     def _frame_of(self, frame: DataFrame, source: Input) -> DataFrame:
@@ -279,28 +302,44 @@ class Pipeline:
         return read_again(frame, self.relation, local) if len(local) == len(source.files) else frame
 
     def _read(
-        self, frame: DataFrame, round_id: int, source: Input, inputs: tuple[Stat, ...], watch: Stopwatch
+        self,
+        frame: DataFrame,
+        round_id: int,
+        source: Input,
+        inputs: tuple[Stat, ...],
+        watch: Stopwatch,
     ) -> tuple[Taken, list[Reading]]:
-        """Take from the rows what each family needs; again, as long as that finds queries that fail on a row.
+        """Take from the rows what each family needs; again, as long as that finds queries that fail
+        on a row.
 
         When this returns the round before is committed."""
         known = bool(inputs) and all(size >= 0 for _, size, _ in inputs)
         is_small = known and sum(size for _, size, _ in inputs) <= self._config.one_task_bytes_max
         while True:
             queries = self._replan(watch)
-            taken, readings, faults = self._read_once(frame, round_id, is_small, source, inputs, queries, watch)
+            taken, readings, faults = self._read_once(
+                frame, round_id, is_small, source, inputs, queries, watch
+            )
             with watch.stage("wait"):
                 before = self._settle()
             if stat_inputs(source.files) != inputs:
                 raise RoundError(
-                    "source files changed while the round read them", round_id=round_id, code="SOURCE_CHANGED"
+                    "source files changed while the round read them",
+                    round_id=round_id,
+                    code="SOURCE_CHANGED",
                 )
             if not faults and not before:
                 return taken, readings
             self._catalog.quarantine(faults)
 
     def _read_once(
-        self, frame: DataFrame, round_id: int, is_small: bool, source: Input, inputs: tuple[Stat, ...], queries: int,
+        self,
+        frame: DataFrame,
+        round_id: int,
+        is_small: bool,
+        source: Input,
+        inputs: tuple[Stat, ...],
+        queries: int,
         watch: Stopwatch,
     ) -> tuple[Taken, list[Reading], dict[int, str]]:
         round = Round(round_id, self._newest_us, self.relation.late_us)
@@ -309,7 +348,9 @@ class Pipeline:
         rows = frame.persist() if keep_rows else frame
         limits, time = TimeLimits.of(self._config, int(self._clock() * 1e6)), self.relation.time
         marked, has_beyond = limits.marked(rows, time, source.files)
-        batch = Batch(marked, self.relation, round.watermark_before_us, marks_bad, has_beyond, is_small)
+        batch = Batch(
+            marked, self.relation, round.watermark_before_us, marks_bad, has_beyond, is_small
+        )
         readings: list[Reading] = []
         faults: dict[int, str] = {}
         files: list[FileMark] = []
@@ -328,7 +369,11 @@ class Pipeline:
         finally:
             if keep_rows:
                 rows.unpersist()
-        return Taken(round, source, self._last, inputs, tuple(files), self._version, queries), readings, faults
+        return (
+            Taken(round, source, self._last, inputs, tuple(files), self._version, queries),
+            readings,
+            faults,
+        )
 
     def _replan(self, watch: Stopwatch) -> int:
         """Take in catalog changes; the number of live queries here."""
@@ -347,8 +392,13 @@ class Pipeline:
         with watch.stage("plan"):
             self._catalog.refresh()
             self._version, touched = self._catalog.touched(self._planned_version)
-            live = {i: own for i, own in touched.items() if own is not None and own.quarantine is None
-                    and self.relation.name in own.query.relations}  # fmt: skip
+            live = {
+                i: own
+                for i, own in touched.items()
+                if own is not None
+                and own.quarantine is None
+                and self.relation.name in own.query.relations
+            }
             comes = [own for i, own in live.items() if i not in self._live]
             goes = [i for i in touched if i in self._live and i not in live]
             if comes or goes or not self._is_planned:
@@ -396,7 +446,9 @@ class Pipeline:
             stats = self._commits.commit(taken, total, watch)
         now_s = perf_counter()
         seconds = watch.total()
-        seconds["cycle"] = now_s - self._committed_s if self._committed_s is not None else seconds["total"]
+        seconds["cycle"] = (
+            now_s - self._committed_s if self._committed_s is not None else seconds["total"]
+        )
         self._committed_s = now_s
         self.recent.append(replace(stats, seconds=seconds))
         self._signal.give()

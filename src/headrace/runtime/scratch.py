@@ -1,7 +1,8 @@
-"""Spark's temporary folders, inside the home: gone when the engine closes, or by the next one if it was killed.
+"""Spark's temporary folders, inside the home: gone when the engine closes, or by the next one if it
+was killed.
 
-Each Spark has a folder of its own below `tmp`, with a file that its engine keeps locked as long as it lives.  A folder
-whose lock is free has no owner any more.
+Each Spark has a folder of its own below `tmp`, with a file that its engine keeps locked as long as
+it lives.  A folder whose lock is free has no owner any more.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class Scratch:
         self.folder: Path | None = None
 
     def make(self) -> Path | None:
-        """A new folder, those without an owner removed; None where Spark could not name it, or it cannot be made."""
+        """A new folder, those without an owner removed; None where Spark could not name it, or it
+        cannot be made."""
         self.remove()
         if not _PLAIN.fullmatch(str(self._home)):
             return None

@@ -29,11 +29,13 @@ _STATIC = {
     "spark.sql.ui.retainedExecutions": "5",
     "spark.sql.streaming.ui.enabled": "false",
     "spark.cleaner.periodicGC.interval": "2min",
-    "spark.hadoop.fs.permissions.umask-mode": "077",  # what Spark writes into the home is its owner's, too
-    # A stack or memory that is not enough for one expression fails its task; Spark would end the whole JVM.
+    # what Spark writes into the home is its owner's, too
+    "spark.hadoop.fs.permissions.umask-mode": "077",
+    # A stack or memory that is not enough for one expression fails its task; Spark would end the
+    # whole JVM.
     "spark.executor.killOnFatalError.depth": "0",
-    # Many predicates make one long method of the generated Java, and a method above 8,000 bytes the JVM would
-    # interpret, at a tenth of the speed, rather than compile.
+    # Many predicates make one long method of the generated Java, and a method above 8,000 bytes the
+    # JVM would interpret, at a tenth of the speed, rather than compile.
     "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
     "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
 }
@@ -52,22 +54,28 @@ _SESSION = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.streaming.fileSource.cleaner.numThreads": "0",
-    # Statistics of Parquet files and of rows that Spark keeps in memory leave NaN out and tell -0.0 from 0.0: rows that
-    # pass a filter would be skipped.
+    # Statistics of Parquet files and of rows that Spark keeps in memory leave NaN out and tell -0.0
+    # from 0.0: rows that pass a filter would be skipped.
     "spark.sql.parquet.filterPushdown": "false",
     "spark.sql.inMemoryColumnarStorage.partitionPruning": "false",
     # from 128 groups on Spark would sort the rows for aggregates that keep sketches or lists
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
 
-# Spark's default manager of checkpoint files starts `chmod` some ten times a round where Hadoop's native library is
-# missing, as it is in PySpark: 0.1 s.  This one renames files into place too, by the same POSIX rename.
+# Spark's default manager of checkpoint files starts `chmod` some ten times a round where Hadoop's
+# native library is missing, as it is in PySpark: 0.1 s.  This one renames files into place too, by
+# the same POSIX rename.
 CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
-_BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_BY_FILE_SYSTEM = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 
 
-def make_session(config: Config, packages: Sequence[str] = (), scratch: Path | None = None) -> SparkSession:
-    """A local session with everything Headrace wants; its temporary files in `scratch`, its files nobody else's."""
+def make_session(
+    config: Config, packages: Sequence[str] = (), scratch: Path | None = None
+) -> SparkSession:
+    """A local session with everything Headrace wants; its temporary files in `scratch`, its files
+    nobody else's."""
     check_java()
     builder = SparkSession.builder.appName("headrace").master(config.master)
     settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
@@ -119,8 +127,10 @@ def check_java() -> None:
     version = java_version()
     if version is None or version < 17:
         raise HeadraceError(
-            "Spark needs Java 17 or newer", value="none found" if version is None else f"Java {version}",
-            hint="install openjdk-17-jre-headless (`make java` does it on Debian), or set JAVA_HOME", code="JAVA",
+            "Spark needs Java 17 or newer",
+            value="none found" if version is None else f"Java {version}",
+            hint="install openjdk-17-jre-headless (`make java` does it on Debian), or set JAVA_HOME",
+            code="JAVA",
         )
 
 

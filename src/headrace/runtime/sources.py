@@ -1,4 +1,5 @@
-"""Where rows come from: `parquet:`, `json:`, `csv:`, `rate://`, `kafka://`, or a streaming DataFrame.
+"""Where rows come from: `parquet:`, `json:`, `csv:`, `rate://`, `kafka://`, or a streaming
+DataFrame.
 
 Options of Spark's reader follow as `?name=value&…`; only known ones are passed on.  Text formats
 mark rows that do not fit the schema, so that they reach the dead-letter file and not an answer.
@@ -25,21 +26,64 @@ DATAFRAME = "dataframe:"
 ARRIVAL = "_headrace_arrival"
 PATHS_MAX = 32  # Spark lists more with a job of its own
 FILES = ("parquet", "json", "csv")
-KINDS = ("parquet:PATH", "json:PATH", "csv:PATH", "rate://ROWS_PER_SECOND", "kafka://HOST:PORT/TOPIC", "a DataFrame")
+KINDS = (
+    "parquet:PATH",
+    "json:PATH",
+    "csv:PATH",
+    "rate://ROWS_PER_SECOND",
+    "kafka://HOST:PORT/TOPIC",
+    "a DataFrame",
+)
 
-_FILE_OPTIONS = ("maxFilesPerTrigger", "maxBytesPerTrigger", "pathGlobFilter", "recursiveFileLookup", "maxFileAge")
+_FILE_OPTIONS = (
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "pathGlobFilter",
+    "recursiveFileLookup",
+    "maxFileAge",
+)
 _TEXT_OPTIONS = ("encoding", "lineSep", "dateFormat", "timestampFormat", "locale")
 _COUNTS = ("maxFilesPerTrigger", "maxOffsetsPerTrigger", "minPartitions", "numPartitions")
 OPTIONS: dict[str, tuple[str, ...]] = {
     "parquet": _FILE_OPTIONS,
-    "json": (*_FILE_OPTIONS, *_TEXT_OPTIONS, "multiLine", "allowComments", "allowSingleQuotes", "primitivesAsString"),
-    "csv": (*_FILE_OPTIONS, *_TEXT_OPTIONS, "header", "sep", "quote", "escape", "comment", "nullValue", "nanValue",
-            "ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace", "multiLine"),
+    "json": (
+        *_FILE_OPTIONS,
+        *_TEXT_OPTIONS,
+        "multiLine",
+        "allowComments",
+        "allowSingleQuotes",
+        "primitivesAsString",
+    ),
+    "csv": (
+        *_FILE_OPTIONS,
+        *_TEXT_OPTIONS,
+        "header",
+        "sep",
+        "quote",
+        "escape",
+        "comment",
+        "nullValue",
+        "nanValue",
+        "ignoreLeadingWhiteSpace",
+        "ignoreTrailingWhiteSpace",
+        "multiLine",
+    ),
     "rate": ("rampUpTime", "numPartitions"),
-    "kafka": ("startingOffsets", "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "kafka.group.id",
-              "kafka.security.protocol", "kafka.sasl.mechanism", "kafka.sasl.jaas.config",
-              "kafka.ssl.truststore.location", "kafka.ssl.truststore.password", "kafka.ssl.keystore.location",
-              "kafka.ssl.keystore.password", "kafka.ssl.key.password"),
+    "kafka": (
+        "startingOffsets",
+        "maxOffsetsPerTrigger",
+        "minPartitions",
+        "failOnDataLoss",
+        "kafka.group.id",
+        "kafka.security.protocol",
+        "kafka.sasl.mechanism",
+        "kafka.sasl.jaas.config",
+        "kafka.ssl.truststore.location",
+        "kafka.ssl.truststore.password",
+        "kafka.ssl.keystore.location",
+        "kafka.ssl.keystore.password",
+        "kafka.ssl.key.password",
+    ),
 }
 
 
@@ -59,7 +103,7 @@ class Source:
 def parse_source(text: str) -> Source:
     """The source text, checked as far as can be without reading it."""
     if text.startswith(DATAFRAME):
-        return Source("dataframe", text[len(DATAFRAME):])
+        return Source("dataframe", text[len(DATAFRAME) :])
     head, _, query = text.partition("?")
     kind, colon, place = head.partition(":")
     if not colon or kind not in OPTIONS or not place.strip("/"):
@@ -69,9 +113,17 @@ def parse_source(text: str) -> Source:
     options = tuple(parse_qsl(query, keep_blank_values=True))
     for name, value in options:
         if name not in OPTIONS[kind]:
-            raise SourceError(f"unknown option of a {kind} source", value=name, choices=near(name, OPTIONS[kind], 8))
+            raise SourceError(
+                f"unknown option of a {kind} source",
+                value=name,
+                choices=near(name, OPTIONS[kind], 8),
+            )
         if name in _COUNTS and not (value.isascii() and value.isdigit() and int(value) > 0):
-            raise SourceError(f"the option {name} is a whole number from 1 on", value=value[:100], hint=f"{name}=1")
+            raise SourceError(
+                f"the option {name} is a whole number from 1 on",
+                value=value[:100],
+                hint=f"{name}=1",
+            )
     if kind in ("rate", "kafka"):
         place = place.removeprefix("//")
         _check_address(kind, place, text)
@@ -79,7 +131,8 @@ def parse_source(text: str) -> Source:
 
 
 def absolute(source: Source, text: str) -> str:
-    """The same source text with its path made absolute, so that the home can be opened from anywhere."""
+    """The same source text with its path made absolute, so that the home can be opened from
+    anywhere."""
     if source.kind not in FILES or "://" in source.place:
         return text
     query = text.partition("?")[2]
@@ -88,7 +141,8 @@ def absolute(source: Source, text: str) -> str:
 
 
 def check_relation(relation: Relation, source: Source) -> None:
-    """What a source demands of the schema, and that no secret stands in it: the catalog keeps it as it is."""
+    """What a source demands of the schema, and that no secret stands in it: the catalog keeps it as
+    it is."""
     for name, value in source.options:
         check_reference(name, value)
     if source.kind != "dataframe" and (source.kind == "kafka" or "://" in source.place):
@@ -96,19 +150,27 @@ def check_relation(relation: Relation, source: Source) -> None:
     if source.kind == "rate":
         kinds = sorted(str(f.type) for f in relation.fields)
         if kinds != ["bigint", "timestamp"]:
-            raise SourceError("a rate source has one TIMESTAMP and one BIGINT column", value=relation.ddl(),
-                              hint="e.g. schema='value BIGINT, timestamp TIMESTAMP'")
+            raise SourceError(
+                "a rate source has one TIMESTAMP and one BIGINT column",
+                value=relation.ddl(),
+                hint="e.g. schema='value BIGINT, timestamp TIMESTAMP'",
+            )
 
 
 def open_source(spark: SparkSession, relation: Relation, secrets_file: str = "") -> DataFrame:
-    """The streaming DataFrame of a relation, with the columns of its schema (and CORRUPT).  Secrets are looked up."""
+    """The streaming DataFrame of a relation, with the columns of its schema (and CORRUPT).  Secrets
+    are looked up."""
     named = parse_source(relation.source)
-    source = replace(named, options=tuple((n, resolve(n, v, secrets_file)) for n, v in named.options))
+    source = replace(
+        named, options=tuple((n, resolve(n, v, secrets_file)) for n, v in named.options)
+    )
     try:
         return _opened(spark, relation, source)
     except PySparkException as error:
         raise SourceError(
-            f"Spark cannot open the source of {relation.name!r}", value=reason_of(error), code="SOURCE_OPEN",
+            f"Spark cannot open the source of {relation.name!r}",
+            value=reason_of(error),
+            code="SOURCE_OPEN",
             hint=f"look at its options; a {source.kind} source takes {', '.join(OPTIONS[source.kind][:4])}, …",
         ) from error
 
@@ -121,7 +183,8 @@ def _opened(spark: SparkSession, relation: Relation, source: Source) -> DataFram
     if source.kind == "kafka":
         return _open_kafka(spark, relation, source)
     raise SourceError(
-        f"stream {relation.name!r} reads a DataFrame that only its program has", value=relation.source,
+        f"stream {relation.name!r} reads a DataFrame that only its program has",
+        value=relation.source,
         hint="call eng.create_stream with the DataFrame again before running",
     )
 
@@ -133,20 +196,28 @@ def check_there(relation: Relation) -> None:
         return
     if not Path(source.place).exists():
         raise SourceError(
-            f"the source folder of {relation.name!r} is not there", value=source.place,
-            hint="make the folder, or put it back; rows already committed are safe", code="SOURCE_GONE",
+            f"the source folder of {relation.name!r} is not there",
+            value=source.place,
+            hint="make the folder, or put it back; rows already committed are safe",
+            code="SOURCE_GONE",
         )
 
 
 def check_whole(relation: Relation, inputs: Sequence[tuple[str, int, int]]) -> None:
-    """A Parquet file without a byte is one that somebody is still writing; Spark takes it for one without rows, and
-    never reads it again."""
-    empty = [path for path, size, _ in inputs if size == 0] if relation.source.startswith("parquet:") else []
+    """A Parquet file without a byte is one that somebody is still writing; Spark takes it for one
+    without rows, and never reads it again."""
+    empty = (
+        [path for path, size, _ in inputs if size == 0]
+        if relation.source.startswith("parquet:")
+        else []
+    )
     if empty:
         raise SourceError(
-            f"a file of the source of {relation.name!r} is empty, which no Parquet file is", value=empty[0],
+            f"a file of the source of {relation.name!r} is empty, which no Parquet file is",
+            value=empty[0],
             hint="write files elsewhere and move them in when they are whole; mend this one or take it away, and run "
-            "again: nothing of this round was committed", code="SOURCE_UNREADABLE",
+            "again: nothing of this round was committed",
+            code="SOURCE_UNREADABLE",
         )
 
 
@@ -167,17 +238,26 @@ def _open_files(spark: SparkSession, relation: Relation, source: Source) -> Data
 
 
 def read_again(frame: DataFrame, relation: Relation, paths: Sequence[str]) -> DataFrame:
-    """The rows of these files of a stream of Parquet files, straight from them; the frame, where that is not the same.
+    """The rows of these files of a stream of Parquet files, straight from them; the frame, where
+    that is not the same.
 
-    What Spark gives to `foreachBatch` has been made rows of all columns already; files are read as batches of the
-    columns that are asked for, and where no column is, not at all."""
+    What Spark gives to `foreachBatch` has been made rows of all columns already; files are read as
+    batches of the columns that are asked for, and where no column is, not at all."""
     source = parse_source(relation.source)
-    plain = source.kind == "parquet" and not any(name == "recursiveFileLookup" for name, _ in source.options)
+    plain = source.kind == "parquet" and not any(
+        name == "recursiveFileLookup" for name, _ in source.options
+    )
     if relation.is_table or not plain or not 0 < len(paths) <= PATHS_MAX:
         return frame
-    if any(c in text for text in (source.place, *paths) for c in "*?[]{}\\"):  # Spark would look for other files
+    if any(
+        c in text for text in (source.place, *paths) for c in "*?[]{}\\"
+    ):  # Spark would look for other files
         return frame
-    return frame.sparkSession.read.schema(relation.ddl()).option("basePath", source.place).parquet(*paths)
+    return (
+        frame.sparkSession.read.schema(relation.ddl())
+        .option("basePath", source.place)
+        .parquet(*paths)
+    )
 
 
 def _open_rate(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:
@@ -185,25 +265,38 @@ def _open_rate(spark: SparkSession, relation: Relation, source: Source) -> DataF
     for name, value in source.options:
         reader = reader.option(name, value)
     made = {TIMESTAMP: "timestamp", BIGINT: "value"}
-    return reader.load().selectExpr(*(f"{quote_name(made[f.type])} AS {quote_name(f.name)}" for f in relation.fields))
+    return reader.load().selectExpr(
+        *(f"{quote_name(made[f.type])} AS {quote_name(f.name)}" for f in relation.fields)
+    )
 
 
 def _open_kafka(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:
     servers, _, topic = source.place.partition("/")
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+    reader = (
+        spark.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", servers)
+        .option("subscribe", topic)
+    )
     for name, value in (("startingOffsets", "earliest"), *source.options):
         reader = reader.option(name, value)
     return reader.load().selectExpr(f"{from_json_sql(relation)} AS r").select("r.*")
 
 
 def from_json_sql(relation: Relation) -> str:
-    """A row of the relation from the JSON in a column `value`; what does not fit goes into CORRUPT."""
+    """A row of the relation from the JSON in a column `value`; what does not fit goes into
+    CORRUPT."""
     ddl = quote_text(f"{relation.ddl()}, {quote_name(CORRUPT)} STRING")
     return f"from_json(CAST(value AS STRING), {ddl}, map('columnNameOfCorruptRecord', {quote_text(CORRUPT)}))"
 
 
 def _check_address(kind: str, place: str, text: str) -> None:
     if kind == "rate" and not (place.isdigit() and int(place) > 0):
-        raise SourceError("a rate source needs a number of rows a second", value=text, hint="e.g. rate://1000")
+        raise SourceError(
+            "a rate source needs a number of rows a second", value=text, hint="e.g. rate://1000"
+        )
     if kind == "kafka" and not ("/" in place and place.partition("/")[2]):
-        raise SourceError("a kafka source needs server and topic", value=text, hint="e.g. kafka://localhost:9092/trades")
+        raise SourceError(
+            "a kafka source needs server and topic",
+            value=text,
+            hint="e.g. kafka://localhost:9092/trades",
+        )

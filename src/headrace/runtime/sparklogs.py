@@ -1,11 +1,11 @@
 """Spark's own logs of a pipeline, read with suspicion.
 
-Spark renames its logs into place but never syncs or verifies them, and a batch id does not
-identify its input.  So each manifest remembers the checkpoint's id, the round's offsets, and a
-running hash (`chain`) of every input file Spark has listed so far; on restart the logs must
-still tell the same story, or we stop.  What a power cut left half-written for rounds that were never
-committed is taken away first (`mend`): Spark does not start from a torn log, and writes it again.
-Spark may be a round ahead of the manifests (`rounds.py`): what it has noted of that round is taken back.
+Spark renames its logs into place but never syncs or verifies them, and a batch id does not identify
+its input.  So each manifest remembers the checkpoint's id, the round's offsets, and a running hash
+(`chain`) of every input file Spark has listed so far; on restart the logs must still tell the same
+story, or we stop.  What a power cut left half-written for rounds that were never committed is taken
+away first (`mend`): Spark does not start from a torn log, and writes it again. Spark may be a round
+ahead of the manifests (`rounds.py`): what it has noted of that round is taken back.
 """
 
 from __future__ import annotations
@@ -82,13 +82,21 @@ class SparkLogs:
             # Spark would take a changed digit as it is, and read files twice or never
             raise _mismatch(f"Spark's offsets of round {round_id} point outside its list of files")
         files = tuple(f for f in self._listed(end) if last < f.batch)
-        return Input(self.checkpoint_id(), offsets, files, chain("" if before is None else before.chain, files))
+        return Input(
+            self.checkpoint_id(),
+            offsets,
+            files,
+            chain("" if before is None else before.chain, files),
+        )
 
     def sync(self, round_id: int, before: Input | None) -> None:
-        """Make what Spark wrote for this round durable: a round may span several entries of the source log."""
+        """Make what Spark wrote for this round durable: a round may span several entries of the
+        source log."""
         last = -1 if before is None else _log_offset(before.offsets)
         end = _log_offset(self._offsets(round_id))
-        names = [f"sources/0/{n}{kind}" for n in range(last + 1, end + 1) for kind in ("", ".compact")]
+        names = [
+            f"sources/0/{n}{kind}" for n in range(last + 1, end + 1) for kind in ("", ".compact")
+        ]
         names += [f"offsets/{round_id}", "metadata"]
         for name in names:
             for path in (name, _crc(name)):
@@ -100,14 +108,17 @@ class SparkLogs:
         self._disk.sync(self._folder.rpartition("/")[0])
 
     def mend(self, newest: Manifest | None) -> None:
-        """Before Spark starts: take away what no committed round speaks of and Spark cannot read, or takes for done."""
+        """Before Spark starts: take away what no committed round speaks of and Spark cannot read,
+        or takes for done."""
         self._clear_hidden()
         done = -1 if newest is None else newest.round_id
         if max(self._ids("commits"), default=-1) > done + AHEAD:
             return  # `verify` says so
         for round_id in self._ids("commits"):
             if round_id > done or not self._is_whole(f"commits/{round_id}"):
-                self._remove(f"commits/{round_id}")  # whether a round is done the manifest says; Spark asks again
+                self._remove(
+                    f"commits/{round_id}"
+                )  # whether a round is done the manifest says; Spark asks again
         if newest is None and self._noted_id() is None:
             self._remove("metadata")
         end = -1 if newest is None else _log_offset(newest.offsets)
@@ -131,8 +142,9 @@ class SparkLogs:
         return end
 
     def _unlist(self, end: int, intact: int) -> None:
-        """Let Spark list anew the files of rounds it has not planned or shall plan again: what it cannot read, and
-        after `end` what it has only just listed.  A compacted entry stays if those it was made of are gone."""
+        """Let Spark list anew the files of rounds it has not planned or shall plan again: what it
+        cannot read, and after `end` what it has only just listed.  A compacted entry stays if those
+        it was made of are gone."""
         for n, name in sorted(self._source_names(), reverse=True):
             if n <= end or (n <= intact and not (self._lists_files(name) and self._covers(n))):
                 break
@@ -152,17 +164,23 @@ class SparkLogs:
         return set(range(start, n)) <= {i for i, _ in names}
 
     def _clear_hidden(self) -> None:
-        """Files that Spark was killed while writing, before it named them: it refuses to begin beside one."""
+        """Files that Spark was killed while writing, before it named them: it refuses to begin
+        beside one."""
         for place in (".", "offsets", "commits", "sources/0"):
             folder = self._root / place
             hidden = folder.glob(".*") if folder.is_dir() else ()
-            for path in sorted(hidden, key=lambda p: p.suffix == ".crc"):  # a checksum goes after its file
-                of_another = path.suffix == ".crc" and (folder / path.name[1:].removesuffix(".crc")).exists()
+            for path in sorted(
+                hidden, key=lambda p: p.suffix == ".crc"
+            ):  # a checksum goes after its file
+                of_another = (
+                    path.suffix == ".crc" and (folder / path.name[1:].removesuffix(".crc")).exists()
+                )
                 if path.is_file() and not of_another:
                     self._disk.remove(f"{self._folder}/{path.relative_to(self._root)}")
 
     def forget(self, newest: Manifest | None) -> None:
-        """Take away Spark's plan of the round that is not committed: its files will be listed anew."""
+        """Take away Spark's plan of the round that is not committed: its files will be listed
+        anew."""
         end = -1 if newest is None else _log_offset(newest.offsets)
         done = -1 if newest is None else newest.round_id
         for kind in ("commits", "offsets"):
@@ -181,15 +199,21 @@ class SparkLogs:
         if not (self._root / "metadata").exists():
             raise _mismatch("Spark's checkpoint is gone")
         if self.checkpoint_id() != newest.checkpoint_id:
-            raise _mismatch(f"the checkpoint is another one ({self.checkpoint_id()} instead of {newest.checkpoint_id})")
+            raise _mismatch(
+                f"the checkpoint is another one ({self.checkpoint_id()} instead of {newest.checkpoint_id})"
+            )
         if self._offsets(newest.round_id) != newest.offsets:
             raise _mismatch(f"Spark's offsets of round {newest.round_id} have changed")
         ahead = [r for r in self._ids("commits") if r > newest.round_id + AHEAD]
         if ahead:
-            raise _mismatch(f"Spark has finished round {max(ahead)}, the newest manifest is {newest.round_id}")
+            raise _mismatch(
+                f"Spark has finished round {max(ahead)}, the newest manifest is {newest.round_id}"
+            )
         beyond = [r for r in self._ids("offsets") if r > newest.round_id + 1 + AHEAD]
         if beyond:
-            raise _mismatch(f"Spark has begun round {max(beyond)}, the newest manifest is {newest.round_id}")
+            raise _mismatch(
+                f"Spark has begun round {max(beyond)}, the newest manifest is {newest.round_id}"
+            )
         end = _log_offset(newest.offsets)
         if chain("", tuple(self._listed(end))) != newest.chain:
             raise _mismatch("Spark's list of files it has read has changed")
@@ -203,10 +227,13 @@ class SparkLogs:
         return "\n".join(lines[2:])
 
     def _listed(self, end: int) -> list[Listed]:
-        """Every file Spark has listed up to offset `end`: the newest compacted log and the logs after it; or, where
-        those have expired, a later compacted log, which has them all."""
+        """Every file Spark has listed up to offset `end`: the newest compacted log and the logs
+        after it; or, where those have expired, a later compacted log, which has them all."""
         place = self._root / "sources" / "0"
-        later = min((n for n, name in self._source_names() if n > end and name.endswith(".compact")), default=None)
+        later = min(
+            (n for n, name in self._source_names() if n > end and name.endswith(".compact")),
+            default=None,
+        )
         if later is not None and not self._covers(end + 1):
             return [entry for entry in _entries(place / f"{later}.compact") if entry.batch <= end]
         names = [(n, name) for n, name in self._source_names() if n <= end]
@@ -218,7 +245,11 @@ class SparkLogs:
         """The entries of the source log: (offset, file name)."""
         place = self._root / "sources" / "0"
         names = [p.name for p in place.iterdir()] if place.is_dir() else []
-        return [(int(n.removesuffix(".compact")), n) for n in names if n.removesuffix(".compact").isdigit()]
+        return [
+            (int(n.removesuffix(".compact")), n)
+            for n in names
+            if n.removesuffix(".compact").isdigit()
+        ]
 
     def _source_ids(self) -> list[int]:
         return [n for n, _ in self._source_names()]
@@ -228,7 +259,8 @@ class SparkLogs:
         return [int(p.name) for p in place.iterdir() if p.name.isdigit()] if place.is_dir() else []
 
     def _is_whole(self, name: str) -> bool:
-        """Whether Spark could read this log: a version, then lines of JSON (or `-` for no offset)."""
+        """Whether Spark could read this log: a version, then lines of JSON (or `-` for no
+        offset)."""
         try:
             version, *lines = (self._root / name).read_text().split("\n")
             for line in lines:
@@ -257,7 +289,9 @@ def chain(before: str, files: tuple[Listed, ...]) -> str:
     """Running hash over the files read, one after another, so that any prefix can be checked."""
     state = before
     for file in files:
-        state = hashlib.sha256(f"{state}\n{file.path}\n{file.time_ms}\n{file.batch}".encode()).hexdigest()
+        state = hashlib.sha256(
+            f"{state}\n{file.path}\n{file.time_ms}\n{file.batch}".encode()
+        ).hexdigest()
     return state
 
 
@@ -274,14 +308,17 @@ def stat_inputs(files: tuple[Listed, ...]) -> tuple[tuple[str, int, int], ...]:
             found = os.stat(file.local)
         except OSError:
             raise SourceError(
-                "a source file has vanished before its round was committed", value=str(file.local),
+                "a source file has vanished before its round was committed",
+                value=str(file.local),
                 hint="put the file back as it was, or run again without it: nothing of this round was committed; "
-                "source files may be removed after their round", code="SOURCE_GONE",
+                "source files may be removed after their round",
+                code="SOURCE_GONE",
             ) from None
         time_ms = found.st_mtime_ns // 1_000_000
         if time_ms != file.time_ms:
             raise SourceError(
-                "a source file has changed since Spark listed it", value=str(file.local),
+                "a source file has changed since Spark listed it",
+                value=str(file.local),
                 hint="run again, and it is read as it is now: nothing of this round was committed; move finished files "
                 "into the source folder, never rewrite them",
                 code="SOURCE_CHANGED",
@@ -300,7 +337,11 @@ def _entries(path: Path) -> list[Listed]:
     try:
         lines = path.read_text().split("\n")[1:]
         rows = [json.loads(line) for line in lines if line]
-        found = [Listed(str(r["path"]), int(r["timestamp"]), int(r["batchId"])) for r in rows if "path" in r]
+        found = [
+            Listed(str(r["path"]), int(r["timestamp"]), int(r["batchId"]))
+            for r in rows
+            if "path" in r
+        ]
         "".join([entry.path for entry in found]).encode()  # a half of a surrogate pair is no path
         return found
     except UNREADABLE:
@@ -318,5 +359,6 @@ def _log_offset(offsets: str) -> int:
 def _mismatch(what: str) -> HomeError:
     return HomeError(
         f"Spark's logs do not match the committed rounds: {what}",
-        hint="committed answers are safe; `headrace doctor` explains the ways out", code="CHECKPOINT_MISMATCH",
+        hint="committed answers are safe; `headrace doctor` explains the ways out",
+        code="CHECKPOINT_MISMATCH",
     )

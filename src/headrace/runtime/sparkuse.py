@@ -1,8 +1,9 @@
 """The Spark in use: made when it is first needed, found dead, made anew.
 
-Spark's Java is a process of its own, which may be killed or run out of memory at any moment.  PySpark does not notice:
-it keeps the dead gateway, and every later call ends in some network error.  A session of ours is then forgotten and
-made again; one that was given belongs to whoever gave it, and is only reported.
+Spark's Java is a process of its own, which may be killed or run out of memory at any moment.
+PySpark does not notice: it keeps the dead gateway, and every later call ends in some network error.
+A session of ours is then forgotten and made again; one that was given belongs to whoever gave it,
+and is only reported.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ENDS_S = 1.0  # a process closes its sockets some time before it has ended
 
 
 def is_cut_off(error: BaseException) -> bool:
-    """Whether Java did not answer.  One that dies under a call is told by py4j as an error without a cause in Java."""
+    """Whether Java did not answer.  One that dies under a call is told by py4j as an error without
+    a cause in Java."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     is_calls = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
@@ -34,12 +36,15 @@ def is_cut_off(error: BaseException) -> bool:
 
 
 class Gateway:
-    """The Java process behind a session, as it was when the session was made: PySpark knows only the newest."""
+    """The Java process behind a session, as it was when the session was made: PySpark knows only
+    the newest."""
 
     def __init__(self, session: SparkSession | None = None) -> None:
         from pyspark import SparkContext
 
-        self._context = SparkContext._active_spark_context if session is None else session.sparkContext
+        self._context = (
+            SparkContext._active_spark_context if session is None else session.sparkContext
+        )
         self._gateway: Any = SparkContext._gateway
 
     @property
@@ -53,7 +58,8 @@ class Gateway:
         return process is None or process.poll() is None
 
     def has_ended(self, error: BaseException) -> bool:
-        """Whether the process is gone, or its Spark was stopped, and that is what the error comes of."""
+        """Whether the process is gone, or its Spark was stopped, and that is what the error comes
+        of."""
         process, cut_off = self._process, is_cut_off(error)
         if process is None:
             return cut_off or self._is_stopped()
@@ -71,7 +77,8 @@ class Gateway:
             return True
 
     def forget(self) -> None:
-        """Let PySpark make another process.  Only this one is forgotten: somebody may have made the next already."""
+        """Let PySpark make another process.  Only this one is forgotten: somebody may have made the
+        next already."""
         from pyspark import SparkContext
         from pyspark.sql import SparkSession, SQLContext
 
@@ -93,10 +100,16 @@ class Gateway:
 
 
 class SparkUse:
-    """`packages`: what a session of ours has to load, known when it is made; `home`: where its temporary files go."""
+    """`packages`: what a session of ours has to load, known when it is made; `home`: where its
+    temporary files go."""
 
-    def __init__(self, given: SparkSession | None, config: Config, packages: Callable[[], Sequence[str]],
-                 home: Path | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        given: SparkSession | None,
+        config: Config,
+        packages: Callable[[], Sequence[str]],
+        home: Path | None = None,
+    ) -> None:
         self._scratch = None if home is None or given is not None else Scratch(home)
         self._given = given
         self._config = config
@@ -149,7 +162,9 @@ class SparkUse:
                 gateway.forget()
                 raise self.gone() from error
             raise HeadraceError(
-                "Spark does not start", value=f"{type(error).__name__}: {error}", code=NO_START,
+                "Spark does not start",
+                value=f"{type(error).__name__}: {error}",
+                code=NO_START,
                 hint="`headrace doctor` looks at Java and this machine; HEADRACE_DEBUG=1 shows what Spark says",
             ) from error
 
@@ -161,7 +176,9 @@ class SparkUse:
         if self._gateway is not None and self._gateway.has_ended(error):
             return self.gone()
         return HeadraceError(
-            "Spark cannot be asked how the streams are", value=f"{type(error).__name__}: {error}", code="SPARK",
+            "Spark cannot be asked how the streams are",
+            value=f"{type(error).__name__}: {error}",
+            code="SPARK",
             hint="stop the engine and start it again: every committed round is safe",
         )
 
@@ -188,10 +205,14 @@ class SparkUse:
 
 def spark_gone(is_given: bool = False) -> HeadraceError:
     """Whoever made the session has to make the next."""
-    again = "make another session, and open the home with it" if is_given else (
-        "start again; `restart` in the settings (HEADRACE_RESTART=5) does so by itself")
+    again = (
+        "make another session, and open the home with it"
+        if is_given
+        else ("start again; `restart` in the settings (HEADRACE_RESTART=5) does so by itself")
+    )
     return HeadraceError(
-        "Spark's Java process has ended, or was stopped", code=GONE,
+        "Spark's Java process has ended, or was stopped",
+        code=GONE,
         hint=f"every committed round is safe, the open one is repeated: {again}. If Linux killed it for want of "
         "memory, lower driver_memory or give the machine more",
     )

@@ -28,8 +28,9 @@ class Census:
 
 @dataclass(frozen=True, slots=True)
 class JointLoad:
-    """Events of a round looked up for the ranges of a joint: how many by which method; seconds an event that each
-    method alone would take, by rates fitted on a worker, and that it took a worker (0: not known)."""
+    """Events of a round looked up for the ranges of a joint: how many by which method; seconds an
+    event that each method alone would take, by rates fitted on a worker, and that it took a worker
+    (0: not known)."""
 
     ranges: int
     methods: Mapping[str, int]
@@ -39,11 +40,12 @@ class JointLoad:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What explains the cost of a round: where the watermark was before, what Spark's aggregate left and how it was
-    cut, groups by group-by, seconds by stage as the cost model prices them, and seconds of plain queries by id.
+    """What explains the cost of a round: where the watermark was before, what Spark's aggregate
+    left and how it was cut, groups by group-by, seconds by stage as the cost model prices them, and
+    seconds of plain queries by id.
 
-    Of joins: what looking up took by joint, how many rows of this relation may still be joined, and how its queries
-    stand (`Standing.tally`)."""
+    Of joins: what looking up took by joint, how many rows of this relation may still be joined, and
+    how its queries stand (`Standing.tally`)."""
 
     before_us: int | None = None
     cells: int = 0
@@ -58,11 +60,15 @@ class Load:
     standing: Mapping[str, float] = field(default_factory=dict)
 
     def and_of(self, other: Load) -> Load:
-        """The load of two families in one round: what both have priced, and what only the other knows."""
+        """The load of two families in one round: what both have priced, and what only the other
+        knows."""
         return replace(
-            self, priced={**self.priced, **other.priced}, plain_s={**self.plain_s, **other.plain_s},
+            self,
+            priced={**self.priced, **other.priced},
+            plain_s={**self.plain_s, **other.plain_s},
             joints={**self.joints, **other.joints},
-            kept_rows=self.kept_rows + other.kept_rows, standing={**self.standing, **other.standing},
+            kept_rows=self.kept_rows + other.kept_rows,
+            standing={**self.standing, **other.standing},
         )
 
 
@@ -93,19 +99,22 @@ ROWS_ASSUMED = 100_000  # of a round of a relation that nobody has read yet
 
 def rows_expected(history: Sequence[Stats]) -> float:
     """Rows of the next round, if it is like those before."""
-    return float(median([s["rows"] for s in history if s.get("load") and s["rows"]] or [ROWS_ASSUMED]))
+    return float(
+        median([s["rows"] for s in history if s.get("load") and s["rows"]] or [ROWS_ASSUMED])
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RoundStats:
     """One committed round of one stream.
 
-    `seconds` by stage: plan, spark, turn (waiting for a joined relation), joins, plain, wait (for the round before),
-    roll, answer, write, commit; their `total`;
-    and beside it `trigger`, what Spark took to call for this round after the one before had been read, and `cycle`,
-    from commit to commit, which is less than the total where rounds overlap.  `groupings` of the shared aggregate;
-    `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane log's, on disk; `process_bytes`
-    the most memory this process has had, Spark's JVM not counted."""
+    `seconds` by stage: plan, spark, turn (waiting for a joined relation), joins, plain, wait (for
+    the round before), roll, answer, write, commit; their `total`; and beside it `trigger`, what
+    Spark took to call for this round after the one before had been read, and `cycle`, from commit
+    to commit, which is less than the total where rounds overlap.  `groupings` of the shared
+    aggregate; `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane
+    log's, on disk; `process_bytes` the most memory this process has had, Spark's JVM not
+    counted."""
 
     stream: str
     round_id: int
@@ -128,19 +137,32 @@ class RoundStats:
 
     @property
     def cycle_s(self) -> float:
-        """From the end of the round before to the end of this one; its total, where only the manifest tells of it."""
+        """From the end of the round before to the end of this one; its total, where only the
+        manifest tells of it."""
         return self.seconds.get("cycle", self.seconds["total"])
 
 
 def check_stats(data: Mapping[str, Any]) -> None:
     """What a manifest says was measured is what `RoundStats` would say, or ValueError."""
     found = decode(RoundStats, data)
-    numbers = (found.rows, found.late, found.no_time, found.bad, found.queries, found.answers, found.load.cells,
-               found.load.pane_us, found.load.predicates, *found.load.groups.values())  # fmt: skip
+    numbers = (
+        found.rows,
+        found.late,
+        found.no_time,
+        found.bad,
+        found.queries,
+        found.answers,
+        found.load.cells,
+        found.load.pane_us,
+        found.load.predicates,
+        *found.load.groups.values(),
+    )
     load = found.load
     measured = (found.seconds, load.priced, load.plain_s, load.standing, found.selectivity)
     is_finite = all(isfinite(value) for own in measured for value in own.values())
-    began_only = load.before_us is not None and found.watermark_us is None  # a watermark never goes away
+    began_only = (
+        load.before_us is not None and found.watermark_us is None
+    )  # a watermark never goes away
     if min(numbers) < 0 or "total" not in found.seconds or not is_finite or began_only:
         raise ValueError("a round cannot have measured this")
 

@@ -1,6 +1,7 @@
 """A table: an upsert stream, latest row per key, kept as one snapshot a round.
 
-A key whose latest row is a deletion is not in the snapshot; the next ordinary row brings it back."""
+A key whose latest row is a deletion is not in the snapshot; the next ordinary row brings it
+back."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ NUMBER, ROW = "_headrace_number", "_headrace_row"
 
 
 class TableState:
-    """The newest snapshot, as Spark wrote it.  Later files win over earlier, later rows over earlier ones."""
+    """The newest snapshot, as Spark wrote it.  Later files win over earlier, later rows over
+    earlier ones."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -50,13 +52,19 @@ class TableState:
         if self._snapshot is None:
             return latest
         old = self._read(batch.frame.sparkSession, self._snapshot)
-        same = " AND ".join(f"old.{k} <=> new.{k}" for k in map(quote_name, self._place.relation.key))
-        return old.alias("old").join(latest.alias("new"), expr(same), "left_anti").unionByName(latest)
+        same = " AND ".join(
+            f"old.{k} <=> new.{k}" for k in map(quote_name, self._place.relation.key)
+        )
+        return (
+            old.alias("old").join(latest.alias("new"), expr(same), "left_anti").unionByName(latest)
+        )
 
     def _live(self, rows: DataFrame) -> DataFrame:
         """Deletions are not kept: they have hidden the old rows of their keys."""
         deleted = self._place.relation.deleted
-        return rows if deleted is None else rows.where(f"NOT coalesce({quote_name(deleted)}, false)")
+        return (
+            rows if deleted is None else rows.where(f"NOT coalesce({quote_name(deleted)}, false)")
+        )
 
     def _read(self, spark: SparkSession, round_id: int) -> DataFrame:
         path = self._place.disk.root.absolute() / self._folder(round_id)
@@ -72,7 +80,9 @@ def latest_rows(batch: Batch) -> DataFrame:
     fields = [quote_name(f.name) for f in relation.fields]
     arrival = [quote_name(ARRIVAL)] if ARRIVAL in batch.frame.columns else []
     good = batch.frame.where(f"({batch.kind()}) <> {BAD}")
-    new = good.selectExpr(*fields, f"struct({', '.join([*arrival, 'monotonically_increasing_id()'])}) AS {NUMBER}")
+    new = good.selectExpr(
+        *fields, f"struct({', '.join([*arrival, 'monotonically_increasing_id()'])}) AS {NUMBER}"
+    )
     keys = [quote_name(k) for k in relation.key]
     rows = new.selectExpr(*keys, f"struct({', '.join(fields)}) AS {ROW}", NUMBER)
     return rows.groupBy(*keys).agg(expr(f"max_by({ROW}, {NUMBER}) AS {ROW}")).select(f"{ROW}.*")

@@ -1,4 +1,5 @@
-"""Whoever waits for answers is woken by a commit: at once in the process that commits, elsewhere by the file system.
+"""Whoever waits for answers is woken by a commit: at once in the process that commits, elsewhere by
+the file system.
 
 `arm` before looking, wait after: a commit between the two is not missed.
 """
@@ -46,7 +47,8 @@ class CommitSignal:
 
 
 class FolderSignal:
-    """Manifests that another process renames into folders: by inotify, or a poll whose pauses grow."""
+    """Manifests that another process renames into folders: by inotify, or a poll whose pauses
+    grow."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
@@ -85,7 +87,9 @@ class FolderSignal:
 class HomeSignal:
     """Commits to a home, whoever runs it: `runs_here` says whether it is this process."""
 
-    def __init__(self, own: CommitSignal, runs_here: Callable[[], bool], folders: Sequence[Path]) -> None:
+    def __init__(
+        self, own: CommitSignal, runs_here: Callable[[], bool], folders: Sequence[Path]
+    ) -> None:
         self._own = own
         self._runs_here = runs_here
         self._folders = folders
@@ -104,14 +108,17 @@ class HomeSignal:
 
 
 def _watching(folders: Sequence[Path]) -> int | None:
-    """An inotify descriptor for these folders; None where the system has none, or no more of them."""
+    """An inotify descriptor for these folders; None where the system has none, or no more of
+    them."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "inotify_init1"):
         return None
     found: int = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
     if found < 0:
         return None
-    if any(libc.inotify_add_watch(found, os.fsencode(folder), IN_MOVED_TO) < 0 for folder in folders):
+    if any(
+        libc.inotify_add_watch(found, os.fsencode(folder), IN_MOVED_TO) < 0 for folder in folders
+    ):
         os.close(found)
         return None
     return found

@@ -1,12 +1,13 @@
 """One-attribute predicates as bands: sets of intervals of the attribute's values.  Pure.
 
-Values of an attribute (a column, or an expression over columns) are put on a line of int64 *keys* that keeps Spark's
-order: whole numbers, dates and times are their own key; of doubles it is the bits, mirrored below zero, with NaN
-above infinity and both zeros one key.  The next key up is the next value, so every comparison with a constant is an
-interval with both ends inside, and AND, OR, NOT, IN are unions, intersections and complements of intervals.
+Values of an attribute (a column, or an expression over columns) are put on a line of int64 *keys*
+that keeps Spark's order: whole numbers, dates and times are their own key; of doubles it is the
+bits, mirrored below zero, with NaN above infinity and both zeros one key.  The next key up is the
+next value, so every comparison with a constant is an interval with both ends inside, and AND, OR,
+NOT, IN are unions, intersections and complements of intervals.
 
-A predicate is split into a band of one attribute and the rest, both of which a row must pass; `cells.py` says what is
-gained by it.
+A predicate is split into a band of one attribute and the rest, both of which a row must pass;
+`cells.py` says what is gained by it.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def _joined(intervals: Iterable[Interval]) -> Band:
     return Band(tuple(found))
 
 
-# -- keys -------------------------------------------------------------------------------------------
+# -- keys
+# -------------------------------------------------------------------------------------------
 
 
 def double_key(value: float) -> int:
@@ -98,8 +100,8 @@ def is_ordered(kind: Type) -> bool:
 
 @lru_cache(maxsize=100_000)
 def _limits(kind: Type, constant: Literal) -> tuple[int, int] | None:
-    """The least key at or above the constant, and the least above it, as Spark compares the two types; None where
-    the comparison is not one of keys."""
+    """The least key at or above the constant, and the least above it, as Spark compares the two
+    types; None where the comparison is not one of keys."""
     value, its = constant.value, constant.type
     if kind.name == "double":
         return _just(double_key(float(value))) if _is_number(its) and value is not None else None
@@ -123,7 +125,11 @@ def _whole_limits(constant: Literal) -> tuple[int, int] | None:
         return _just(int(str(constant.value)))
     if constant.type.name == "double" and not abs(float(str(constant.value))) < EXACT:
         return None  # Spark compares doubles, and two whole numbers may be the same double
-    exact = Decimal(str(constant.value)) if constant.type.name == "decimal" else Decimal(float(str(constant.value)))
+    exact = (
+        Decimal(str(constant.value))
+        if constant.type.name == "decimal"
+        else Decimal(float(str(constant.value)))
+    )
     return math.ceil(exact), math.floor(exact) + 1
 
 
@@ -131,7 +137,8 @@ def _just(key: int) -> tuple[int, int]:
     return key, key + 1
 
 
-# -- predicates -------------------------------------------------------------------------------------
+# -- predicates
+# -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +157,11 @@ def _truth(expr: Expr) -> _Truth | None:
         return _combined(expr.op, *(_truth(arg) for arg in expr.args))
     if expr.op == "not":
         found = _truth(expr.args[0])
-        return found and _Truth(found.attribute, found.band.complement(), None if found.of_null is None
-                                else not found.of_null)  # fmt: skip
+        return found and _Truth(
+            found.attribute,
+            found.band.complement(),
+            None if found.of_null is None else not found.of_null,
+        )
     attribute, *constants = expr.args
     if not is_ordered(attribute.type) or not columns_of(attribute):
         return None
@@ -171,9 +181,14 @@ def _combined(op: str, left: _Truth | None, right: _Truth | None) -> _Truth | No
     nulls = (left.of_null, right.of_null)
     if op == "and":
         band = left.band.intersection(right.band)
-        return _Truth(left.attribute, band, False if False in nulls else None if None in nulls else True)
-    return _Truth(left.attribute, left.band.union(right.band), True if True in nulls else None if None in nulls
-                  else False)  # fmt: skip
+        return _Truth(
+            left.attribute, band, False if False in nulls else None if None in nulls else True
+        )
+    return _Truth(
+        left.attribute,
+        left.band.union(right.band),
+        True if True in nulls else None if None in nulls else False,
+    )
 
 
 def _compared(op: str, kind: Type, constant: Expr) -> Band | None:
@@ -204,13 +219,14 @@ def _clipped(first: int, last: int) -> Band:
     return Band(((first, last),)) if first <= last else Band(())
 
 
-# -- splitting --------------------------------------------------------------------------------------
+# -- splitting
+# --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A predicate as what must all hold: bands of attributes, and the rest; `empty` are attributes of which it says
-    what no value fulfils."""
+    """A predicate as what must all hold: bands of attributes, and the rest; `empty` are attributes
+    of which it says what no value fulfils."""
 
     bands: tuple[tuple[Expr, Band], ...]
     _parts: tuple[tuple[Expr, Expr | None], ...]  # each with the attribute whose band it is part of
@@ -221,7 +237,9 @@ class Split:
 
     def rest(self, taken: Collection[Expr]) -> Expr | None:
         """What must hold besides the bands of the attributes `taken`."""
-        parts = [part for part, attribute in self._parts if attribute is None or attribute not in taken]
+        parts = [
+            part for part, attribute in self._parts if attribute is None or attribute not in taken
+        ]
         return conjunction(parts) if parts else None
 
 

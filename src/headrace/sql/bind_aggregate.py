@@ -1,4 +1,5 @@
-"""Aggregates: DISTINCT where it matters, FILTER folded into the arguments, and the many ways to write count(*)."""
+"""Aggregates: DISTINCT where it matters, FILTER folded into the arguments, and the many ways to
+write count(*)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,9 @@ def bind_aggregate(binder: ExpressionBinder, node: Apply, function: Function) ->
 def bind_count_if(binder: ExpressionBinder, node: Apply) -> Expr:
     """count_if(c) is count(*) FILTER (WHERE c)."""
     if len(node.args) != 1 or node.distinct:
-        raise binder.error("count_if takes one condition", node, value=f"{len(node.args)} arguments")
+        raise binder.error(
+            "count_if takes one condition", node, value=f"{len(node.args)} arguments"
+        )
     _enter(binder, node)
     condition = binder.condition(node.args[0])
     if node.filter is not None:
@@ -53,10 +56,16 @@ def bind_count_if(binder: ExpressionBinder, node: Apply) -> Expr:
 
 def _enter(binder: ExpressionBinder, node: Apply) -> None:
     if binder.inside:
-        raise binder.error("an aggregate cannot be inside an aggregate", node, value=f"{binder.inside}({node.op}(…))")
+        raise binder.error(
+            "an aggregate cannot be inside an aggregate",
+            node,
+            value=f"{binder.inside}({node.op}(…))",
+        )
     if not binder.aggregates:
         hint = "use HAVING to filter groups" if binder.clause == "WHERE" else ""
-        raise binder.error(f"aggregates are not allowed in {binder.clause}", node, value=node.op, hint=hint)
+        raise binder.error(
+            f"aggregates are not allowed in {binder.clause}", node, value=node.op, hint=hint
+        )
     binder.inside = node.op
 
 

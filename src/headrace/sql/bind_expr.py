@@ -1,7 +1,8 @@
 """Expressions: from shapes to the bound tree.  Every name, function and type is known afterwards.
 
-Equal meanings become equal trees where that is cheap and safe, because the families share by equality:
-`!=` is `<>`, BETWEEN is two comparisons, constants stand on the right, IF and CASE x WHEN are CASE WHEN.
+Equal meanings become equal trees where that is cheap and safe, because the families share by
+equality: `!=` is `<>`, BETWEEN is two comparisons, constants stand on the right, IF and CASE x WHEN
+are CASE WHEN.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _MIRRORED = {"=": "=", "<>": "<>", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<",
 
 @dataclass(slots=True)
 class ExpressionBinder:
-    """Binds the expressions of one query.  `clause` names where we are, for errors; aggregates are bound only
-    where `aggregates` says so."""
+    """Binds the expressions of one query.  `clause` names where we are, for errors; aggregates are
+    bound only where `aggregates` says so."""
 
     sql: str
     names: Names
@@ -36,7 +37,9 @@ class ExpressionBinder:
     clause: str = "SELECT"
     aggregates: bool = False
     inside: str = ""  # the aggregate whose arguments are being bound
-    places: dict[str, int] = field(default_factory=dict)  # column → first place outside any aggregate
+    places: dict[str, int] = field(
+        default_factory=dict
+    )  # column → first place outside any aggregate
     copies_left: int = 0
 
     def __post_init__(self) -> None:
@@ -57,18 +60,33 @@ class ExpressionBinder:
         """WHERE, HAVING, FILTER."""
         expr = self.bind(node)
         if expr.type != BOOLEAN:
-            raise self.error(f"{self.clause} takes a condition, found {expr.type}", node, value=expr.type,
-                             hint="compare the value with something")
+            raise self.error(
+                f"{self.clause} takes a condition, found {expr.type}",
+                node,
+                value=expr.type,
+                hint="compare the value with something",
+            )
         return expr
 
-    def error(self, what: str, node: Node, *, value: object = None, hint: str = "",
-              choices: tuple[str, ...] = ()) -> SQLError:
+    def error(
+        self,
+        what: str,
+        node: Node,
+        *,
+        value: object = None,
+        hint: str = "",
+        choices: tuple[str, ...] = (),
+    ) -> SQLError:
         return SQLError(what, sql=self.sql, at=node.at, value=value, hint=hint, choices=choices)
 
     def _name(self, node: Name) -> Expr:
         expr = self.names.resolve(node, bool(self.inside))
         if isinstance(expr, Bound) and self.inside:
-            raise self.error("a bound of the window cannot be inside an aggregate", node, value=f"{self.inside}(…)")
+            raise self.error(
+                "a bound of the window cannot be inside an aggregate",
+                node,
+                value=f"{self.inside}(…)",
+            )
         if not self.inside:
             for column in walk(expr):
                 if isinstance(column, Column):
@@ -96,13 +114,23 @@ class ExpressionBinder:
 
     def _unknown(self, node: Apply) -> SQLError:
         if node.op == "session_window":
-            return self.error("session_window is not available: its windows depend on the rows of one query", node,
-                              value=node.op, hint="use window(time, 'range'[, 'slide'])")
+            return self.error(
+                "session_window is not available: its windows depend on the rows of one query",
+                node,
+                value=node.op,
+                hint="use window(time, 'range'[, 'slide'])",
+            )
         kind = atomic(node.op)
         if kind is not None:
-            return self.error("a type is no function here", node, value=node.op, hint=f"write CAST(… AS {kind})")
-        return self.error("unknown function, or one that a standing query may not use", node, value=node.op,
-                          choices=near(node.op, function_names()))
+            return self.error(
+                "a type is no function here", node, value=node.op, hint=f"write CAST(… AS {kind})"
+            )
+        return self.error(
+            "unknown function, or one that a standing query may not use",
+            node,
+            value=node.op,
+            choices=near(node.op, function_names()),
+        )
 
     def _plain(self, node: Apply) -> None:
         if node.distinct or node.filter is not None:
@@ -126,7 +154,9 @@ class ExpressionBinder:
         args = tuple([self.bind(arg) for arg in nodes])
         return self.typed(function, node, args)
 
-    def typed(self, function: Function, node: Apply, args: tuple[Expr, ...], nodes: tuple[Node, ...] = ()) -> Call:
+    def typed(
+        self, function: Function, node: Apply, args: tuple[Expr, ...], nodes: tuple[Node, ...] = ()
+    ) -> Call:
         """`nodes` are where the args were written, if not in order the args of `node`."""
         self._count_args(function, node, len(args))
         try:
@@ -146,7 +176,11 @@ class ExpressionBinder:
     def _count_args(self, function: Function, node: Apply, count: int) -> None:
         if function.least <= count <= function.most:
             return
-        wanted = f"{function.least}" if function.least == function.most else f"{function.least} to {function.most:,}"
+        wanted = (
+            f"{function.least}"
+            if function.least == function.most
+            else f"{function.least} to {function.most:,}"
+        )
         raise self.error(f"{node.op} takes {wanted} arguments", node, value=f"{count} arguments")
 
     def _pattern(self, op: str, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -155,13 +189,19 @@ class ExpressionBinder:
             return args
         pattern = args[1]
         if not isinstance(pattern, Literal):
-            raise MismatchError("the pattern must be a constant", arg=1, value=pattern.type,
-                           hint="use startswith, endswith or contains to compare two columns")
+            raise MismatchError(
+                "the pattern must be a constant",
+                arg=1,
+                value=pattern.type,
+                hint="use startswith, endswith or contains to compare two columns",
+            )
         if pattern.value is None:
             return args
         if op == "rlike":
             return args[0], Literal(patterns.check_regex(str(pattern.value), self.config), STRING)
-        escape = args[2].value if len(args) == 3 and isinstance(args[2], Literal) else patterns.ESCAPE
+        escape = (
+            args[2].value if len(args) == 3 and isinstance(args[2], Literal) else patterns.ESCAPE
+        )
         patterns.check_like(str(pattern.value), str(escape), op == "ilike", self.config)
         return args
 
@@ -178,7 +218,9 @@ class ExpressionBinder:
         try:
             return literals.as_time(str(arg.value), kind)
         except ValueError as error:
-            raise MismatchError(str(error), arg=index, value=repr(arg.value), hint=literals.TIMES) from None
+            raise MismatchError(
+                str(error), arg=index, value=repr(arg.value), hint=literals.TIMES
+            ) from None
 
     # shapes with a form of their own
 
@@ -193,9 +235,14 @@ class ExpressionBinder:
         return call
 
     def _plus(self, node: Apply) -> Expr:
-        """`+x` is x; but `+5` is no literal to Spark, which shows in the digits of a decimal beside it."""
+        """`+x` is x; but `+5` is no literal to Spark, which shows in the digits of a decimal beside
+        it."""
         value = self._call(SCALARS["negate"], node, node.args).args[0]
-        return Call("cast", (value,), value.type) if isinstance(value, Literal) and value.type.is_integral else value
+        return (
+            Call("cast", (value,), value.type)
+            if isinstance(value, Literal) and value.type.is_integral
+            else value
+        )
 
     def _between(self, node: Apply) -> Expr:
         operand, low, high = node.args
@@ -210,13 +257,18 @@ class ExpressionBinder:
         size = sum(1 for _ in islice(walk(expr), self.copies_left + 1))
         self.copies_left -= size * copies
         if self.copies_left < 0:
-            raise self.error("the expression grows too large when BETWEEN or CASE are written out", node,
-                             hint="split the query")
+            raise self.error(
+                "the expression grows too large when BETWEEN or CASE are written out",
+                node,
+                hint="split the query",
+            )
 
     def _in(self, node: Apply) -> Expr:
         call = self._call(SCALARS["in"], node, node.args)
         needle, *choices = call.args
-        if len({c.type for c in choices}) == 1 and all(isinstance(c, Literal) and c.value is not None for c in choices):
+        if len({c.type for c in choices}) == 1 and all(
+            isinstance(c, Literal) and c.value is not None for c in choices
+        ):
             choices = sorted(set(choices), key=lambda c: c.value)  # type: ignore[union-attr, arg-type, return-value]
         return Call("in", (needle, *choices), call.type)
 
@@ -252,8 +304,12 @@ class ExpressionBinder:
 
     def _to_date(self, node: Apply) -> Expr:
         if len(node.args) != 1:
-            raise self.error("to_date takes 1 argument here", node, value=f"{len(node.args)} arguments",
-                             hint="formats are not available; CAST reads YYYY-MM-DD")
+            raise self.error(
+                "to_date takes 1 argument here",
+                node,
+                value=f"{len(node.args)} arguments",
+                hint="formats are not available; CAST reads YYYY-MM-DD",
+            )
         return self._cast("cast", node, DATE)
 
     def _cast(self, op: str, node: Apply, to: Type | None) -> Expr:
@@ -267,7 +323,9 @@ class ExpressionBinder:
 
     def _window(self, node: Apply) -> Expr:
         if self.inside:
-            raise self.error("window(…) cannot be inside an aggregate", node, value=f"{self.inside}(…)")
+            raise self.error(
+                "window(…) cannot be inside an aggregate", node, value=f"{self.inside}(…)"
+            )
         self.names.require_window(node, self.clause)
         return Bound("window")
 
@@ -277,16 +335,22 @@ class ExpressionBinder:
         if value != Bound("window"):
             raise self.error("only a window has fields", node, value=node.to_field)
         if which not in ("start", "end"):
-            raise self.error("a window has no such field", node, value=node.to_field, choices=("start", "end"))
+            raise self.error(
+                "a window has no such field", node, value=node.to_field, choices=("start", "end")
+            )
         return Bound(which)
 
 
 Form = Callable[[ExpressionBinder, Apply], Expr]
 _OPERATORS: dict[str, Form] = {
     **dict.fromkeys(_MIRRORED, ExpressionBinder._compare),
-    "between": ExpressionBinder._between, "in": ExpressionBinder._in, "case": ExpressionBinder._case,
+    "between": ExpressionBinder._between,
+    "in": ExpressionBinder._in,
+    "case": ExpressionBinder._case,
     "case_of": ExpressionBinder._case_of,
 }
 _REWRITES: dict[str, Form] = {
-    "if": ExpressionBinder._if, "nvl2": ExpressionBinder._nvl2, "to_date": ExpressionBinder._to_date,
+    "if": ExpressionBinder._if,
+    "nvl2": ExpressionBinder._nvl2,
+    "to_date": ExpressionBinder._to_date,
 }

@@ -1,7 +1,8 @@
 """Bound queries as data for the catalog's log, and back, without parsing SQL again.
 
-Each expression is one string of nested lists.  Thousands of queries repeat the same predicates, keys and
-aggregates, so decoding is remembered per string: a repeated expression costs one lookup, and is one object.
+Each expression is one string of nested lists.  Thousands of queries repeat the same predicates,
+keys and aggregates, so decoding is remembered per string: a repeated expression costs one lookup,
+and is one object.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ def decode(data: Mapping[str, Any]) -> Query:
         hints, grouped, joined = tuple(data["hints"]), data["grouped"], data.get("joined")
         others = hints if joined is None else (joined, *hints)
         "".join((data["name"], data["sql"], data["source"], *others)).encode()  # all are texts
-        if type(grouped) is not bool or any(type(data[part]) is not list for part in ("outputs", "keys", "hints")):
+        if type(grouped) is not bool or any(
+            type(data[part]) is not list for part in ("outputs", "keys", "hints")
+        ):
             raise ValueError(f"grouped, outputs, keys or hints: {str(data)[:80]}")
         return Query(
             data["name"],
@@ -61,15 +64,18 @@ def decode(data: Mapping[str, Any]) -> Query:
         )
     except (KeyError, TypeError, ValueError, IndexError, RecursionError) as error:
         raise CatalogError(
-            "a stored query cannot be read", value=f"{type(error).__name__}: {error}",
+            "a stored query cannot be read",
+            value=f"{type(error).__name__}: {error}",
             hint="the catalog was damaged, or written by another version",
         ) from error
 
 
 @lru_cache(maxsize=10_000)
 def _window(range_us: int, slide_us: int, offset_us: int) -> Window:
-    if not all(type(n) is int and abs(n) < INT_MAX for n in (range_us, slide_us, offset_us)) or min(
-            range_us, slide_us) <= 0:  # fmt: skip
+    if (
+        not all(type(n) is int and abs(n) < INT_MAX for n in (range_us, slide_us, offset_us))
+        or min(range_us, slide_us) <= 0
+    ):
         raise ValueError(f"not a window: {range_us}, {slide_us}, {offset_us}")
     return Window(range_us, slide_us, offset_us)
 

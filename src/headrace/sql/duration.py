@@ -15,11 +15,19 @@ UNIT_US = {
     "day": 86_400_000_000,
     "week": 604_800_000_000,
 }
-_SHOWN = {"day": "d", "hour": "h", "minute": "min", "second": "s", "millisecond": "ms", "microsecond": "µs"}
+_SHOWN = {
+    "day": "d",
+    "hour": "h",
+    "minute": "min",
+    "second": "s",
+    "millisecond": "ms",
+    "microsecond": "µs",
+}
 _CALENDAR = ("month", "quarter", "year")
 _DIGITS_MAX, _FRACTION_DIGITS_MAX = 19, 9
 _PART = re.compile(r"\s*(?:([+-])\s*)?(\d+(?:\.\d*)?|\.\d+)\s*([a-z]+)", re.IGNORECASE | re.ASCII)
-# Ten thousand years: longer than from year 1 to 9999, and short enough that a time moved by it fits 64 bits.
+# Ten thousand years: longer than from year 1 to 9999, and short enough that a time moved by it fits
+# 64 bits.
 US_MAX = 10_000 * 366 * UNIT_US["day"]
 
 
@@ -35,7 +43,9 @@ def parse_duration_us(text: str) -> int:
         at = match.end()
     if rest[at:].strip() or at == 0:
         raise HeadraceError(
-            "not a length of time", value=repr(text), hint="write a number and a unit, such as '90 minutes'",
+            "not a length of time",
+            value=repr(text),
+            hint="write a number and a unit, such as '90 minutes'",
             code="DURATION",
         )
     if abs(total) > US_MAX:
@@ -47,11 +57,16 @@ def _part_us(number: str, word: str, text: str) -> int:
     unit = word.lower().removesuffix("s")
     if unit in _CALENDAR:
         raise HeadraceError(
-            f"a {unit} has no fixed length", value=repr(text), choices=tuple(UNIT_US),
-            hint="use days or weeks", code="DURATION",
+            f"a {unit} has no fixed length",
+            value=repr(text),
+            choices=tuple(UNIT_US),
+            hint="use days or weeks",
+            code="DURATION",
         )
     if unit not in UNIT_US:
-        raise HeadraceError("unknown unit of time", value=word, choices=near(unit, UNIT_US, 7), code="DURATION")
+        raise HeadraceError(
+            "unknown unit of time", value=word, choices=near(unit, UNIT_US, 7), code="DURATION"
+        )
     digits, point, fraction = number.partition(".")
     if len(digits) > _DIGITS_MAX:
         raise _too_long(text)
@@ -60,15 +75,23 @@ def _part_us(number: str, word: str, text: str) -> int:
         return whole
     if unit != "second" or len(fraction) > _FRACTION_DIGITS_MAX:
         raise HeadraceError(
-            f"only seconds may have a fraction, of {_FRACTION_DIGITS_MAX} digits at most", value=repr(text),
-            hint="use a smaller unit, such as '90 minutes'", code="DURATION",
+            f"only seconds may have a fraction, of {_FRACTION_DIGITS_MAX} digits at most",
+            value=repr(text),
+            hint="use a smaller unit, such as '90 minutes'",
+            code="DURATION",
         )
-    return whole + int(fraction[:6].ljust(6, "0"))  # digits past the microsecond are cut off, as Spark does
+    return whole + int(
+        fraction[:6].ljust(6, "0")
+    )  # digits past the microsecond are cut off, as Spark does
 
 
 def _too_long(text: str) -> HeadraceError:
-    return HeadraceError("the length of time is too long", value=repr(text), hint="it may be 10,000 years at most",
-                         code="DURATION")
+    return HeadraceError(
+        "the length of time is too long",
+        value=repr(text),
+        hint="it may be 10,000 years at most",
+        code="DURATION",
+    )
 
 
 def span(us: int) -> str:

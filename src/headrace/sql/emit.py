@@ -1,6 +1,8 @@
-"""Spark SQL from the bound tree: fully parenthesised, names in backquotes, constants that cannot be misread.
+"""Spark SQL from the bound tree: fully parenthesised, names in backquotes, constants that cannot be
+misread.
 
-This is the only text Spark is given.  Strings are escaped so that Spark's parser sees exactly their characters.
+This is the only text Spark is given.  Strings are escaped so that Spark's parser sees exactly their
+characters.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ _SUFFIX = {"tinyint": "Y", "smallint": "S", "int": "", "bigint": "L"}
 
 
 def emit(
-    expr: Expr, *, keys: Sequence[str] = (), bounds: Sequence[str] = ("window.start", "window.end"),
+    expr: Expr,
+    *,
+    keys: Sequence[str] = (),
+    bounds: Sequence[str] = ("window.start", "window.end"),
     sides: Sequence[str] = ("", ""),
-) -> str:  # fmt: skip
-    """Spark SQL of an expression; `keys` is the SQL of the group keys, `bounds` that of the window's; `sides` is what
-    stands before the columns of each relation."""
+) -> str:
+    """Spark SQL of an expression; `keys` is the SQL of the group keys, `bounds` that of the
+    window's; `sides` is what stands before the columns of each relation."""
     if isinstance(expr, Column):
         return sides[expr.side] + quote_name(expr.name)
     if isinstance(expr, Literal):
@@ -37,25 +42,37 @@ def emit(
     if isinstance(expr, Aggregate):
         assert expr.op in AGGREGATES
         if expr.op == "mode" and not expr.distinct:
-            args.append("true")  # the least of equals, as where it is shared; Spark would take any, another each time
+            args.append(
+                "true"
+            )  # the least of equals, as where it is shared; Spark would take any, another each time
         text = f"{expr.op}({'DISTINCT ' if expr.distinct else ''}{', '.join(args) or '*'})"
-        return text if condition is None else f"{text} FILTER (WHERE {emit(condition, sides=sides)})"
+        return (
+            text if condition is None else f"{text} FILTER (WHERE {emit(condition, sides=sides)})"
+        )
     return _call(expr, args)
 
 
 def _unfiltered(expr: Aggregate) -> tuple[tuple[Expr, ...], Expr | None]:
     """The arguments as they were written, and the condition of FILTER.
 
-    Spark plans FILTER other than CASE: where no row can pass it leaves out the aggregate, and what might fail."""
-    condition = next((a.args[0] for a in expr.args if isinstance(a, Call) and a.op == FILTERED), None)
-    return tuple(a.args[1] if isinstance(a, Call) and a.op == FILTERED else a for a in expr.args), condition
+    Spark plans FILTER other than CASE: where no row can pass it leaves out the aggregate, and what
+    might fail."""
+    condition = next(
+        (a.args[0] for a in expr.args if isinstance(a, Call) and a.op == FILTERED), None
+    )
+    return tuple(
+        a.args[1] if isinstance(a, Call) and a.op == FILTERED else a for a in expr.args
+    ), condition
 
 
 def _bound(expr: Bound, bounds: Sequence[str]) -> str:
     start, end = bounds
     if expr.which == "window":
-        return "window" if start == "window.start" and end == "window.end" else \
-            f"named_struct('start', {start}, 'end', {end})"
+        return (
+            "window"
+            if start == "window.start" and end == "window.end"
+            else f"named_struct('start', {start}, 'end', {end})"
+        )
     return start if expr.which == "start" else end
 
 
@@ -70,7 +87,8 @@ def _call(expr: Call, args: list[str]) -> str:
     if expr.op in ("like", "ilike"):
         return _like(expr, args)
     if expr.op == "negate" and isinstance(expr.args[0], Literal):
-        return f"(- ({args[0]}))"  # without the inner parentheses it is a literal, and not rounded to 34 digits
+        # without the inner parentheses it is a literal, and not rounded to 34 digits
+        return f"(- ({args[0]}))"
     template = SCALARS[expr.op].sql
     return template.format(*args) if template else f"{expr.op}({', '.join(args)})"
 
@@ -128,7 +146,9 @@ def emit_query(query: Query, relation: Relation, view: str) -> str:
     """The whole SELECT over a temp view: what plain Spark runs, and what the tests compare with."""
     keys = [emit(key) for key in query.keys]
     bounds = _bounds(query.window)
-    outputs = [f"{emit(o.expr, keys=keys, bounds=bounds)} AS {quote_name(o.name)}" for o in query.outputs]
+    outputs = [
+        f"{emit(o.expr, keys=keys, bounds=bounds)} AS {quote_name(o.name)}" for o in query.outputs
+    ]
     names = {o.name.lower() for o in query.outputs}
     groups = list(keys)
     source = quote_name(view)
@@ -149,21 +169,27 @@ def emit_query(query: Query, relation: Relation, view: str) -> str:
 
 
 def emit_join(query: Query, views: Sequence[str]) -> str:
-    """The whole SELECT over two views: what Spark's batch SQL answers, and what the tests compare with."""
+    """The whole SELECT over two views: what Spark's batch SQL answers, and what the tests compare
+    with."""
     sides = ("l.", "r.")
-    outputs = ", ".join(f"{emit(o.expr, sides=sides)} AS {quote_name(o.name)}" for o in query.outputs)
+    outputs = ", ".join(
+        f"{emit(o.expr, sides=sides)} AS {quote_name(o.name)}" for o in query.outputs
+    )
     where = "" if query.where is None else f" WHERE {emit(query.where, sides=sides)}"
     return f"SELECT {outputs} FROM {quote_name(views[0])} AS l CROSS JOIN {quote_name(views[1])} AS r{where}"
 
 
 def _window(window: Window, time: str) -> str:
     range_us = max(window.range_us, window.slide_us) if _has_gaps(window) else window.range_us
-    lengths = ", ".join(quote_text(f"{us} microseconds") for us in (range_us, window.slide_us, window.offset_us))
+    lengths = ", ".join(
+        quote_text(f"{us} microseconds") for us in (range_us, window.slide_us, window.offset_us)
+    )
     return f"window({quote_name(time)}, {lengths})"
 
 
 def _has_gaps(window: Window) -> bool:
-    """Spark refuses a slide longer than the range: we give it the slide as range, and leave the gaps out."""
+    """Spark refuses a slide longer than the range: we give it the slide as range, and leave the
+    gaps out."""
     return window.range_us < window.slide_us
 
 

@@ -26,7 +26,8 @@ from headrace.values import (
 DECIMAL_DIGITS_MAX = 38
 LENGTH_MAX = 1_000
 EXPONENT_MAX = 2**31 - 1 - LENGTH_MAX  # Java's BigDecimal holds no larger one
-# Spark compares the digits as written with the largest number: 3.4028235e38F is the largest float, and refused.
+# Spark compares the digits as written with the largest number: 3.4028235e38F is the largest float,
+# and refused.
 _LARGEST = {"double": Decimal("1.7976931348623157E308"), "float": Decimal("3.4028234663852886E38")}
 BITS = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
 _SUFFIX = {"L": BIGINT, "S": SMALLINT, "Y": TINYINT}
@@ -99,7 +100,13 @@ def _decimal(text: str) -> Literal:
     precision = max(len(str(int("".join(map(str, digits))))) + max(0, exponent), scale)
     if precision > DECIMAL_DIGITS_MAX:
         raise ValueError(f"the number has more than {DECIMAL_DIGITS_MAX} digits")
-    text = format(value, "f") if value else f"0e{exponent}" if exponent > 0 else format(value.copy_abs(), "f")
+    text = (
+        format(value, "f")
+        if value
+        else f"0e{exponent}"
+        if exponent > 0
+        else format(value.copy_abs(), "f")
+    )
     return Literal(text, decimal(precision, scale))
 
 
@@ -120,7 +127,8 @@ def _trim(fraction: str | None) -> str:
 
 
 def day(text: str) -> Literal:
-    """'2024-01-01'; the clock of a longer one is dropped, as Spark does when it makes a date of a string."""
+    """'2024-01-01'; the clock of a longer one is dropped, as Spark does when it makes a date of a
+    string."""
     written = timestamp(text).value
     assert isinstance(written, str)
     return Literal(date.fromisoformat(written[:10]).isoformat(), DATE)
@@ -130,7 +138,12 @@ def as_time(text: str, kind: Type) -> Literal:
     return day(text) if kind == DATE else timestamp(text, kind)
 
 
-TYPED = {"DATE": DATE, "TIMESTAMP": TIMESTAMP, "TIMESTAMP_LTZ": TIMESTAMP, "TIMESTAMP_NTZ": TIMESTAMP_NTZ}
+TYPED = {
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP_LTZ": TIMESTAMP,
+    "TIMESTAMP_NTZ": TIMESTAMP_NTZ,
+}
 
 
 def shown(literal: Literal) -> str:

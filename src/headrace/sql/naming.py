@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from headrace.sql.syntax import Apply, Constant, Name, Node, Star
 
-_CAPITAL = {"ceil", "floor", "sqrt", "exp", "log10", "power", "signum", "rlike", "regexp_like", "regexp"}
+_CAPITAL = {
+    "ceil",
+    "floor",
+    "sqrt",
+    "exp",
+    "log10",
+    "power",
+    "signum",
+    "rlike",
+    "regexp_like",
+    "regexp",
+}
 _INFIX = {"+", "-", "*", "/", "%", "div", "=", "<", "<=", ">", ">=", "<=>", "and", "or"}
-_DEFAULTS = {("round", 1): ", 0", ("substr", 2): ", 2147483647", ("substring", 2): ", 2147483647",
-             ("unix_timestamp", 1): ", yyyy-MM-dd HH:mm:ss", ("percentile", 2): ", 1",
-             ("replace", 2): ", ", ("percentile_approx", 2): ", 10000", ("approx_percentile", 2): ", 10000"}
+_DEFAULTS = {
+    ("round", 1): ", 0",
+    ("substr", 2): ", 2147483647",
+    ("substring", 2): ", 2147483647",
+    ("unix_timestamp", 1): ", yyyy-MM-dd HH:mm:ss",
+    ("percentile", 2): ", 1",
+    ("replace", 2): ", ",
+    ("percentile_approx", 2): ", 10000",
+    ("approx_percentile", 2): ", 10000",
+}
 
 
 def spark_name(node: Node) -> str:
@@ -74,8 +92,14 @@ def _operator(node: Apply, args: list[str]) -> str:
     return _ONE_ARM.get(op, op + "({})").format(", ".join(args))
 
 
-_ONE_ARM = {"not": "(NOT {})", "negate": "(- {})", "plus": "(+ {})", "is_null": "({} IS NULL)",
-            "is_not_null": "({} IS NOT NULL)", "rlike": "RLIKE({})"}
+_ONE_ARM = {
+    "not": "(NOT {})",
+    "negate": "(- {})",
+    "plus": "(+ {})",
+    "is_null": "({} IS NULL)",
+    "is_not_null": "({} IS NOT NULL)",
+    "rlike": "RLIKE({})",
+}
 
 
 def _case(op: str, args: list[str]) -> str:

@@ -9,13 +9,70 @@ from headrace.sql.types import DECIMAL_WORDS, TYPE_NAMES, atomic
 from headrace.values import Type
 
 # Words that may not be a bare name or alias: each of them continues or ends a clause.
-RESERVED = frozenset({
-    "AND", "ANTI", "AS", "ASOF", "BETWEEN", "BY", "CASE", "CLUSTER", "CROSS", "DISTINCT", "DISTRIBUTE", "ELSE",
-    "END", "ESCAPE", "EXCEPT", "FETCH", "FOR", "FROM", "FULL", "GROUP", "HAVING", "ILIKE", "IN", "INNER",
-    "INTERSECT", "INTO", "IS", "JOIN", "LATERAL", "LEFT", "LIKE", "LIMIT", "MINUS", "NATURAL", "NOT", "NULL", "ON",
-    "OR", "ORDER", "OVER", "PIVOT", "QUALIFY", "REGEXP", "RIGHT", "RLIKE", "SELECT", "SEMI", "SORT", "TABLESAMPLE",
-    "THEN", "UNION", "UNPIVOT", "USING", "WHEN", "WHERE", "WITH", "WITHIN", "TRUE", "FALSE", "DIV",
-})
+RESERVED = frozenset(
+    {
+        "AND",
+        "ANTI",
+        "AS",
+        "ASOF",
+        "BETWEEN",
+        "BY",
+        "CASE",
+        "CLUSTER",
+        "CROSS",
+        "DISTINCT",
+        "DISTRIBUTE",
+        "ELSE",
+        "END",
+        "ESCAPE",
+        "EXCEPT",
+        "FETCH",
+        "FOR",
+        "FROM",
+        "FULL",
+        "GROUP",
+        "HAVING",
+        "ILIKE",
+        "IN",
+        "INNER",
+        "INTERSECT",
+        "INTO",
+        "IS",
+        "JOIN",
+        "LATERAL",
+        "LEFT",
+        "LIKE",
+        "LIMIT",
+        "MINUS",
+        "NATURAL",
+        "NOT",
+        "NULL",
+        "ON",
+        "OR",
+        "ORDER",
+        "OVER",
+        "PIVOT",
+        "QUALIFY",
+        "REGEXP",
+        "RIGHT",
+        "RLIKE",
+        "SELECT",
+        "SEMI",
+        "SORT",
+        "TABLESAMPLE",
+        "THEN",
+        "UNION",
+        "UNPIVOT",
+        "USING",
+        "WHEN",
+        "WHERE",
+        "WITH",
+        "WITHIN",
+        "TRUE",
+        "FALSE",
+        "DIV",
+    }
+)
 
 
 class Cursor:
@@ -95,10 +152,18 @@ class Cursor:
         if found is not None and not self.at("<") and not self.at("("):
             return found
         if token.upper in DECIMAL_WORDS:
-            raise self.error("not a decimal type", token, value=f"{token.text}{tuple(params)}",
-                             hint="write DECIMAL(p, s) with 1 ≤ p ≤ 38 and 0 ≤ s ≤ p")
-        raise self.error("unknown type, or one that is not atomic", token, value=token.shown,
-                         choices=near(token.text, TYPE_NAMES, 8))
+            raise self.error(
+                "not a decimal type",
+                token,
+                value=f"{token.text}{tuple(params)}",
+                hint="write DECIMAL(p, s) with 1 ≤ p ≤ 38 and 0 ≤ s ≤ p",
+            )
+        raise self.error(
+            "unknown type, or one that is not atomic",
+            token,
+            value=token.shown,
+            choices=near(token.text, TYPE_NAMES, 8),
+        )
 
     def _whole(self) -> int:
         token = self.next()
@@ -106,6 +171,15 @@ class Cursor:
             raise self.error("expected a small whole number", token, value=token.shown)
         return int(token.text)
 
-    def error(self, what: str, token: Token | None = None, *, value: object = None, hint: str = "",
-              choices: tuple[str, ...] = ()) -> SQLError:
-        return SQLError(what, sql=self.sql, at=(token or self.token).at, value=value, hint=hint, choices=choices)
+    def error(
+        self,
+        what: str,
+        token: Token | None = None,
+        *,
+        value: object = None,
+        hint: str = "",
+        choices: tuple[str, ...] = (),
+    ) -> SQLError:
+        return SQLError(
+            what, sql=self.sql, at=(token or self.token).at, value=value, hint=hint, choices=choices
+        )

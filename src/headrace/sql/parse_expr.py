@@ -1,8 +1,9 @@
 """Expressions, with the precedence of Spark's grammar.
 
-One loop, `expression(power)`, reads operators that bind tighter than `power` (operator-precedence parsing).
-Nesting is counted, and the depth of the tree that chains such as 1+1+1+… build is limited with it; chains of
-AND and of OR are balanced instead, as Spark does, so thousands of conditions are fine.
+One loop, `expression(power)`, reads operators that bind tighter than `power` (operator-precedence
+parsing). Nesting is counted, and the depth of the tree that chains such as 1+1+1+… build is limited
+with it; chains of AND and of OR are balanced instead, as Spark does, so thousands of conditions are
+fine.
 """
 
 from __future__ import annotations
@@ -18,16 +19,39 @@ from headrace.values import INTERVAL, STRING
 
 OR, AND, NOT, PREDICATE, COMPARE, ADD, MULTIPLY, UNARY = 1, 2, 3, 4, 5, 6, 7, 8
 _POWER = {
-    "OR": OR, "AND": AND, "=": COMPARE, "==": COMPARE, "<>": COMPARE, "!=": COMPARE, "<": COMPARE, "<=": COMPARE,
-    ">": COMPARE, ">=": COMPARE, "<=>": COMPARE, "+": ADD, "-": ADD, "||": ADD, "*": MULTIPLY, "/": MULTIPLY,
-    "%": MULTIPLY, "DIV": MULTIPLY, "IS": PREDICATE, "BETWEEN": PREDICATE, "IN": PREDICATE, "LIKE": PREDICATE,
-    "ILIKE": PREDICATE, "RLIKE": PREDICATE, "REGEXP": PREDICATE,
+    "OR": OR,
+    "AND": AND,
+    "=": COMPARE,
+    "==": COMPARE,
+    "<>": COMPARE,
+    "!=": COMPARE,
+    "<": COMPARE,
+    "<=": COMPARE,
+    ">": COMPARE,
+    ">=": COMPARE,
+    "<=>": COMPARE,
+    "+": ADD,
+    "-": ADD,
+    "||": ADD,
+    "*": MULTIPLY,
+    "/": MULTIPLY,
+    "%": MULTIPLY,
+    "DIV": MULTIPLY,
+    "IS": PREDICATE,
+    "BETWEEN": PREDICATE,
+    "IN": PREDICATE,
+    "LIKE": PREDICATE,
+    "ILIKE": PREDICATE,
+    "RLIKE": PREDICATE,
+    "REGEXP": PREDICATE,
 }
 _PATTERNS = {"LIKE": "like", "ILIKE": "ilike", "RLIKE": "rlike", "REGEXP": "rlike"}
 
 _ALONE = "one SELECT over one stream or table"
-_AS_JOIN = "write it as a join, FROM r JOIN s ON r.k = s.k: a row comes once for each it meets; NOT IN and " \
-           "NOT EXISTS have no such form"
+_AS_JOIN = (
+    "write it as a join, FROM r JOIN s ON r.k = s.k: a row comes once for each it meets; NOT IN and "
+    "NOT EXISTS have no such form"
+)
 _CALLABLE = ("LEFT", "RIGHT", "RLIKE", "REGEXP")  # reserved words that are functions too
 
 
@@ -71,7 +95,8 @@ class ExpressionParser(LiteralParser):
 
     def _too_deep(self, token: Token) -> SQLError:
         return self.error(
-            f"the expression is nested deeper than sql_depth_max={self.config.sql_depth_max}", token,
+            f"the expression is nested deeper than sql_depth_max={self.config.sql_depth_max}",
+            token,
             hint="split the expression or raise the setting sql_depth_max",
         )
 
@@ -88,8 +113,11 @@ class ExpressionParser(LiteralParser):
         if len(terms) == 1:
             return terms[0]
         middle = (len(terms) - 1) // 2 + 1
-        return self.apply(op, (self._balanced(op, terms[:middle], token), self._balanced(op, terms[middle:], token)),
-                          token)
+        return self.apply(
+            op,
+            (self._balanced(op, terms[:middle], token), self._balanced(op, terms[middle:], token)),
+            token,
+        )
 
     def _predicate(self, left: Node) -> Node:
         """IS …, [NOT] BETWEEN, IN, LIKE …: one of them, after a value."""
@@ -113,12 +141,16 @@ class ExpressionParser(LiteralParser):
         if self.take("NULL") or self.take("UNKNOWN"):
             return self.apply("is_not_null" if negated else "is_null", (left,), token)
         if self.at("TRUE") or self.at("FALSE"):
-            found = self.apply("<=>", (left, self.constant(CONSTANT_WORDS[self.token.upper], self.next())), token)
+            found = self.apply(
+                "<=>", (left, self.constant(CONSTANT_WORDS[self.token.upper], self.next())), token
+            )
         elif self.take("DISTINCT", "FROM"):
             found = self.apply("<=>", (left, self.expression(PREDICATE)), token)
             negated = not negated
         else:
-            raise self.error("expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM", value=self.token.shown)
+            raise self.error(
+                "expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM", value=self.token.shown
+            )
         return self.apply("not", (found,), token) if negated else found
 
     def _choices(self) -> tuple[Node, ...]:
@@ -128,27 +160,42 @@ class ExpressionParser(LiteralParser):
         while self.take(","):
             choices.append(self.expression())
             if len(choices) > self.config.sql_in_list_max:
-                raise self.error(f"the IN list is longer than sql_in_list_max={self.config.sql_in_list_max:,}")
+                raise self.error(
+                    f"the IN list is longer than sql_in_list_max={self.config.sql_in_list_max:,}"
+                )
         self.expect(")")
         return tuple(choices)
 
     def _like(self, left: Node, op: str, token: Token) -> Node:
         if self.token.upper in ("ANY", "SOME", "ALL") and self.peek(1).upper == "(":
-            raise self.error("LIKE ANY and LIKE ALL are not available", value=self.token.text,
-                             hint="write several LIKE with OR or AND")
+            raise self.error(
+                "LIKE ANY and LIKE ALL are not available",
+                value=self.token.text,
+                hint="write several LIKE with OR or AND",
+            )
         args: tuple[Node, ...] = (left, self.expression(PREDICATE))
         if op != "rlike" and self.take("ESCAPE"):
             mark = self.token
-            args = (*args, self.constant(Literal(self.string("the escape character"), STRING), mark))
+            args = (
+                *args,
+                self.constant(Literal(self.string("the escape character"), STRING), mark),
+            )
         return self.apply(op, args, token)
 
     def refuse_subquery(self, hint: str = _ALONE) -> None:
-        if self.token.upper in ("SELECT", "WITH", "FROM", "VALUES") and self.peek(1).upper not in (")", ",", "."):
-            raise self.error("subqueries are not available in a standing query", value=self.token.text, hint=hint)
+        if self.token.upper in ("SELECT", "WITH", "FROM", "VALUES") and self.peek(1).upper not in (
+            ")",
+            ",",
+            ".",
+        ):
+            raise self.error(
+                "subqueries are not available in a standing query", value=self.token.text, hint=hint
+            )
 
     def _prefix(self, power: int) -> Node:
-        """What an expression may begin with.  Nested ones call `expression` from here or one step further:
-        with three frames a level, the deepest text allowed stays within Python's own recursion limit."""
+        """What an expression may begin with.  Nested ones call `expression` from here or one step
+        further: with three frames a level, the deepest text allowed stays within Python's own
+        recursion limit."""
         token = self.token
         word = token.upper
         if word in ("NOT", "!") and power < PREDICATE:
@@ -161,7 +208,9 @@ class ExpressionParser(LiteralParser):
             self.refuse_subquery()
             inside = self.expression()
             if self.at(","):
-                raise self.error("expected ), found a row of values", hint="write one value in the parentheses")
+                raise self.error(
+                    "expected ), found a row of values", hint="write one value in the parentheses"
+                )
             self.expect(")")
             return self._postfix(inside)
         if word == "CASE":
@@ -187,9 +236,13 @@ class ExpressionParser(LiteralParser):
         while self.at("::") or (self.at(".") and isinstance(node, Apply)):
             token = self.next()
             if token.text == "::":
-                node = Apply("cast", (node,), token.at, self.depth_of((node,), token), to=self.type_name())
+                node = Apply(
+                    "cast", (node,), token.at, self.depth_of((node,), token), to=self.type_name()
+                )
             else:
-                node = Apply("field", (node,), token.at, self.depth_of((node,), token), to_field=self.part())
+                node = Apply(
+                    "field", (node,), token.at, self.depth_of((node,), token), to_field=self.part()
+                )
         return node
 
     def _leaf(self, token: Token, word: str) -> Node:
@@ -207,7 +260,11 @@ class ExpressionParser(LiteralParser):
         if token.kind == "quoted" or (token.kind == "word" and word not in RESERVED):
             return self._column(token)
         if word == ":":
-            raise self.error("parameters are not part of a standing query", value=":", hint="write the value itself")
+            raise self.error(
+                "parameters are not part of a standing query",
+                value=":",
+                hint="write the value itself",
+            )
         raise self.error("expected an expression", value=token.shown)
 
     def _column(self, token: Token) -> Name:
@@ -218,10 +275,15 @@ class ExpressionParser(LiteralParser):
         return Name(tuple(parts), token.at)
 
     def _call(self, token: Token) -> Node:
-        """A function by its bare name.  What Spark writes around a call beyond its arguments is named and refused."""
+        """A function by its bare name.  What Spark writes around a call beyond its arguments is
+        named and refused."""
         if token.kind == "quoted":
-            raise self.error("a function is called by its bare name", token, value=token.text,
-                             hint="leave the backquotes out")
+            raise self.error(
+                "a function is called by its bare name",
+                token,
+                value=token.text,
+                hint="leave the backquotes out",
+            )
         self.expect("(")
         self.refuse_subquery(_AS_JOIN if token.upper == "EXISTS" else _ALONE)
         distinct = self.take("DISTINCT")
@@ -234,13 +296,23 @@ class ExpressionParser(LiteralParser):
         filtered = self._filter()
         self._refuse_over()
         depth = self.depth_of((*args, filtered) if filtered else tuple(args), token)
-        return Apply(token.text.lower(), tuple(args), token.at, depth, is_function=True, distinct=distinct,
-                     filter=filtered)
+        return Apply(
+            token.text.lower(),
+            tuple(args),
+            token.at,
+            depth,
+            is_function=True,
+            distinct=distinct,
+            filter=filtered,
+        )
 
     def _close_call(self, token: Token) -> None:
         if self.token.upper in ("IGNORE", "RESPECT", "ORDER", "FROM", "USING") or self.at("-", ">"):
-            raise self.error(f"{self.token.text} is not available inside a call", value=f"{token.text}(…)",
-                             hint="give the arguments separated by commas")
+            raise self.error(
+                f"{self.token.text} is not available inside a call",
+                value=f"{token.text}(…)",
+                hint="give the arguments separated by commas",
+            )
         self.expect(")")
 
     def _filter(self) -> Node | None:
@@ -253,10 +325,15 @@ class ExpressionParser(LiteralParser):
 
     def _refuse_over(self) -> None:
         if self.at("OVER") or self.at("WITHIN", "GROUP"):
-            raise self.error(f"{self.token.upper} is not available in a standing query", value=self.token.text,
-                             hint="group by window(time, 'range', 'slide') instead")
+            raise self.error(
+                f"{self.token.upper} is not available in a standing query",
+                value=self.token.text,
+                hint="group by window(time, 'range', 'slide') instead",
+            )
         if self.at("IGNORE", "NULLS") or self.at("RESPECT", "NULLS"):
-            raise self.error("IGNORE NULLS and RESPECT NULLS are not available", value=self.token.text)
+            raise self.error(
+                "IGNORE NULLS and RESPECT NULLS are not available", value=self.token.text
+            )
 
     def _case(self, token: Token) -> Node:
         parts: list[Node] = [] if self.at("WHEN") else [self.expression()]
@@ -278,7 +355,9 @@ class ExpressionParser(LiteralParser):
         self.expect("AS")
         to = self.type_name()
         self.expect(")")
-        return Apply(token.text.lower(), (operand,), token.at, self.depth_of((operand,), token), to=to)
+        return Apply(
+            token.text.lower(), (operand,), token.at, self.depth_of((operand,), token), to=to
+        )
 
 
 def _canonical(word: str) -> str:

@@ -22,10 +22,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Query:
-    """One SELECT over one relation, or over two that are joined: `where` holds the condition of the join too.
+    """One SELECT over one relation, or over two that are joined: `where` holds the condition of the
+    join too.
 
-    `keys` are the GROUP BY expressions besides the window; `outputs` and `having` of a grouped query
-    speak only of Key, Bound, Aggregate, Literal and Call; of a plain one, only of Column, Literal, Call.
+    `keys` are the GROUP BY expressions besides the window; `outputs` and `having` of a grouped
+    query speak only of Key, Bound, Aggregate, Literal and Call; of a plain one, only of Column,
+    Literal, Call.
     """
 
     name: str

@@ -1,11 +1,13 @@
-"""Regular expressions of RLIKE: the part of Java's syntax that we read, and know Java to read the same way.
+"""Regular expressions of RLIKE: the part of Java's syntax that we read, and know Java to read the
+same way.
 
-What is not here is refused: look-around, references, flags, possessive repetition, Unicode classes.  A pattern that is
-parsed compiles in Java (`tests/sql/test_regex.py` asks it), and how long it may take is known (`regex_work.py`).
+What is not here is refused: look-around, references, flags, possessive repetition, Unicode classes.
+A pattern that is parsed compiles in Java (`tests/sql/test_regex.py` asks it), and how long it may
+take is known (`regex_work.py`).
 
-A group that repeats holds characters only, neither choices nor repetitions.  Java matches any other by recursion over
-the text, and a long text would end its stack, which ends Spark.  The same befalls one without an end that holds a
-set of characters of which some are one UTF-16 unit and some two.
+A group that repeats holds characters only, neither choices nor repetitions.  Java matches any other
+by recursion over the text, and a long text would end its stack, which ends Spark.  The same befalls
+one without an end that holds a set of characters of which some are one UTF-16 unit and some two.
 """
 
 from __future__ import annotations
@@ -88,9 +90,13 @@ def overlap(left: Ranges, right: Ranges) -> bool:
 
 
 _CLASSES = {
-    "d": _DIGITS, "D": complement(_DIGITS), "w": _WORDS, "W": complement(_WORDS), "s": _SPACES,
+    "d": _DIGITS,
+    "D": complement(_DIGITS),
+    "w": _WORDS,
+    "W": complement(_WORDS),
+    "s": _SPACES,
     "S": complement(_SPACES),
-}  # fmt: skip
+}
 _ANY = Chars(complement(_LINE_ENDS))
 
 
@@ -100,7 +106,8 @@ def parse(pattern: str) -> Choice:
 
 
 def trimmed(pattern: str) -> str:
-    """The pattern without what it may begin or end with: RLIKE looks for a match anywhere, so `.*a.*` asks for `a`."""
+    """The pattern without what it may begin or end with: RLIKE looks for a match anywhere, so
+    `.*a.*` asks for `a`."""
     parser = _Parser(pattern)
     whole = parser.whole()
     if len(whole.ways) != 1:
@@ -119,8 +126,8 @@ def _may_be_empty(item: Item) -> bool:
 
 
 class _Parser:
-    """One pass over a pattern; groups by recursion, NESTING_MAX deep.  `starts` is where each item of the outermost
-    sequence begins, the last that was read."""
+    """One pass over a pattern; groups by recursion, NESTING_MAX deep.  `starts` is where each item
+    of the outermost sequence begins, the last that was read."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -156,8 +163,12 @@ class _Parser:
     def _atom(self) -> Item:
         mark = self._next()
         if mark in "*+?{":
-            raise self._error("nothing to repeat, or a repetition of a repetition" if mark != "{" else
-                              "{ begins a count, such as {2,5}", "write a backslash before the character itself")
+            raise self._error(
+                "nothing to repeat, or a repetition of a repetition"
+                if mark != "{"
+                else "{ begins a count, such as {2,5}",
+                "write a backslash before the character itself",
+            )
         if mark == "(":
             return self._group()
         if mark == "[":
@@ -172,7 +183,9 @@ class _Parser:
     def _group(self) -> Choice:
         plain = self.pattern.startswith("(?:", self.at)
         if self.pattern.startswith("(?", self.at) and not plain:
-            raise self._error("look-around, flags and named groups are not accepted", "use ( ) or (?: )")
+            raise self._error(
+                "look-around, flags and named groups are not accepted", "use ( ) or (?: )"
+            )
         if self.nesting == NESTING_MAX:
             raise self._error(f"groups are nested deeper than {NESTING_MAX}")
         opened = self.at
@@ -202,7 +215,9 @@ class _Parser:
         elif letter and letter.isascii() and letter.isprintable() and not letter.isalnum():
             found = ((ord(letter),) * 2,)
         else:
-            raise self._error("an escape we do not accept", "\\d \\w \\s \\b and escaped punctuation are")
+            raise self._error(
+                "an escape we do not accept", "\\d \\w \\s \\b and escaped punctuation are"
+            )
         self.at += 2
         return found
 
@@ -235,7 +250,9 @@ class _Parser:
         last = self._single()
         if last[0][0] != last[-1][1] or last[0][0] < first[0][0]:
             self.at = start
-            raise self._error("a range of characters goes from a smaller to a larger one", "write one like [a-z]")
+            raise self._error(
+                "a range of characters goes from a smaller to a larger one", "write one like [a-z]"
+            )
         return ((first[0][0], last[0][0]),)
 
     def _single(self) -> Ranges:
@@ -257,8 +274,10 @@ class _Parser:
             return atom if low else Choice((*atom.ways, ()))
         chars = self._chars(atom)
         if greedy and high is None and isinstance(atom, Choice) and any(c.varies for c in chars):
-            raise self._error("Java would recurse over a text with characters beyond U+FFFF",
-                              "give the repeated group an end: (a.){0,100}")
+            raise self._error(
+                "Java would recurse over a text with characters beyond U+FFFF",
+                "give the repeated group an end: (a.){0,100}",
+            )
         return Repeat(chars, low, high)
 
     def _chars(self, atom: Item) -> tuple[Chars, ...]:
@@ -277,7 +296,9 @@ class _Parser:
         return self._chars(item)
 
     def _busy(self) -> MismatchError:
-        return self._error("a repeated group repeats or branches inside: it may take exponential time")
+        return self._error(
+            "a repeated group repeats or branches inside: it may take exponential time"
+        )
 
     def _counts(self, mark: str) -> tuple[int, int | None]:
         if mark != "{":
@@ -285,7 +306,9 @@ class _Parser:
             return (1 if mark == "+" else 0), (1 if mark == "?" else None)
         found = _BRACES.match(self.pattern, self.at)
         if found is None:
-            raise self._error("{ begins a count, such as {2,5}", "write \\{ for the character itself")
+            raise self._error(
+                "{ begins a count, such as {2,5}", "write \\{ for the character itself"
+            )
         low, comma, top = found.groups()
         high = int(top) if top else (None if comma else int(low))
         if max(int(low), high or 0) > REPEAT_MAX or (high is not None and high < int(low)):
@@ -294,5 +317,9 @@ class _Parser:
         return int(low), high
 
     def _error(self, what: str, hint: str = "") -> MismatchError:
-        return MismatchError(f"the pattern is not one we accept: {what}", arg=1,
-                             value=f"{self.pattern!r}, at character {self.at + 1}", hint=hint)
+        return MismatchError(
+            f"the pattern is not one we accept: {what}",
+            arg=1,
+            value=f"{self.pattern!r}, at character {self.at + 1}",
+            hint=hint,
+        )

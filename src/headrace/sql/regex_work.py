@@ -1,10 +1,11 @@
 """How many steps Java may take to find that a pattern does not match, at worst.
 
-Java tries one way after another.  A sequence `A B` costs what A costs, and what B costs once for each way in which A
-may end; so the cost of a pattern is computed from its end to its beginning, each item given what follows it.  Two facts
-keep ordinary patterns cheap:
+Java tries one way after another.  A sequence `A B` costs what A costs, and what B costs once for
+each way in which A may end; so the cost of a pattern is computed from its end to its beginning,
+each item given what follows it.  Two facts keep ordinary patterns cheap:
 
-- `\\d+\\.` has one end that counts: where the next character cannot begin what follows, that fails at once;
+- `\\d+\\.` has one end that counts: where the next character cannot begin what follows, that fails
+  at once;
 - what cannot fail (`.*` at the end) is entered once.
 
 The result is a bound: what is refused might be quick on most texts, what is accepted is never slow.
@@ -79,7 +80,9 @@ def _repeat(item: Repeat, rest: _Rest, length: int) -> _Rest:
         fails = loop + tried
     if item.low:
         return _Rest(fails, loop + tried + rest.takes, 1, own, False)
-    return _Rest(fails, loop + tried + rest.takes, 1 + rest.rejects, union(own, rest.first), rest.empty)
+    return _Rest(
+        fails, loop + tried + rest.takes, 1 + rest.rejects, union(own, rest.first), rest.empty
+    )
 
 
 def _choice(item: Choice, rest: _Rest, length: int) -> _Rest:
@@ -90,9 +93,16 @@ def _choice(item: Choice, rest: _Rest, length: int) -> _Rest:
     takes = [way.takes for way in ways]
     rejects = sum(way.rejects for way in ways)
     first, empty = union(*(way.first for way in ways)), any(way.empty for way in ways)
-    together = max if not empty and _apart(ways) else sum  # at most one of them goes on, or each may
-    return _Rest(together(fails) + rejects if len(fails) == len(ways) else None, together(takes) + rejects, rejects,
-                 first, empty)
+    together = (
+        max if not empty and _apart(ways) else sum
+    )  # at most one of them goes on, or each may
+    return _Rest(
+        together(fails) + rejects if len(fails) == len(ways) else None,
+        together(takes) + rejects,
+        rejects,
+        first,
+        empty,
+    )
 
 
 def _apart(ways: list[_Rest]) -> bool:

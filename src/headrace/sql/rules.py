@@ -1,4 +1,5 @@
-"""The type rule of each function: given its arguments, the type of the result, or a MismatchError."""
+"""The type rule of each function: given its arguments, the type of the result, or a
+MismatchError."""
 
 from __future__ import annotations
 
@@ -24,7 +25,18 @@ from headrace.values import (
 
 Args = Sequence[Expr]
 RSD_MAX = 0.39
-TRUNCATIONS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
+TRUNCATIONS = (
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "millisecond",
+    "microsecond",
+)
 _SMALL = ("tinyint", "smallint", "int")
 _MOMENTS = (TIMESTAMP, TIMESTAMP_NTZ)
 
@@ -45,8 +57,11 @@ def subtract(args: Args) -> Type:
         return INTERVAL
     if left.is_time and right.is_time:
         cast = f"CAST one of them to the type of the other: CAST(… AS {left})"
-        raise MismatchError(f"{left} - {right} is not available", arg=1, hint="use datediff(end, start) for days"
-                            if DATE in (left, right) else cast)  # fmt: skip
+        raise MismatchError(
+            f"{left} - {right} is not available",
+            arg=1,
+            hint="use datediff(end, start) for days" if DATE in (left, right) else cast,
+        )
     return _shifted(args) or types.arithmetic("-", args)
 
 
@@ -59,7 +74,13 @@ def _shifted(args: Args) -> Type | None:
         require(args, 1, right == INTERVAL, "an interval", "write INTERVAL 5 MINUTES")
         return left
     if left == DATE:
-        require(args, 1, right.name in _SMALL, "a number of days", "CAST the date to TIMESTAMP to add an interval")
+        require(
+            args,
+            1,
+            right.name in _SMALL,
+            "a number of days",
+            "CAST the date to TIMESTAMP to add an interval",
+        )
         return left
     return None
 
@@ -79,7 +100,9 @@ def divide(args: Args) -> Type:
 def whole_division(args: Args) -> Type:
     require_numeric(args)
     for index, arg in enumerate(args):
-        require(args, index, not arg.type.is_fractional, "a whole number or decimal", "use floor(a / b)")
+        require(
+            args, index, not arg.type.is_fractional, "a whole number or decimal", "use floor(a / b)"
+        )
     return BIGINT
 
 
@@ -182,7 +205,9 @@ def _constant_int(args: Args, index: int, low: int, high: int) -> int:
     if not isinstance(arg, Literal) or arg.type != INT or not isinstance(arg.value, int):
         raise MismatchError("expected a constant whole number", arg=index, value=arg.type)
     if not low <= arg.value <= high:
-        raise MismatchError(f"expected a whole number from {low} to {high}", arg=index, value=arg.value)
+        raise MismatchError(
+            f"expected a whole number from {low} to {high}", arg=index, value=arg.value
+        )
     return arg.value
 
 
@@ -227,7 +252,9 @@ def clock_part(args: Args) -> Type:
 def date_trunc(args: Args) -> Type:
     unit = args[0]
     if not isinstance(unit, Literal) or str(unit.value).lower() not in TRUNCATIONS:
-        raise MismatchError("expected a unit of time", arg=0, value=_value(unit), choices=TRUNCATIONS)
+        raise MismatchError(
+            "expected a unit of time", arg=0, value=_value(unit), choices=TRUNCATIONS
+        )
     require(args, 1, args[1].type in (TIMESTAMP, DATE), "a timestamp")
     return TIMESTAMP
 
@@ -267,7 +294,9 @@ def approx_distinct(args: Args) -> Type:
     if len(args) == 2:
         known = isinstance(args[1], Literal) and args[1].type.name in ("decimal", "double")
         if not known or not 0 < float(str(_value(args[1]))) <= RSD_MAX:
-            raise MismatchError(f"expected a constant above 0 and up to {RSD_MAX}", arg=1, value=_value(args[1]))
+            raise MismatchError(
+                f"expected a constant above 0 and up to {RSD_MAX}", arg=1, value=_value(args[1])
+            )
     return count(args[:1])
 
 
@@ -358,7 +387,9 @@ def cast_may_raise(node: Call | Aggregate) -> bool:
     if source.is_time:
         return to.is_numeric and to != BIGINT
     if to.name == "decimal":
-        return _decimal_may_overflow(types.as_decimal(Literal(None, source)) if source.is_integral else source, to)
+        return _decimal_may_overflow(
+            types.as_decimal(Literal(None, source)) if source.is_integral else source, to
+        )
     return True
 
 
@@ -367,5 +398,6 @@ def _decimal_may_overflow(source: Type, to: Type) -> bool:
         source = decimal(1, 0)
     if source.name != "decimal":
         return True
-    return to.precision - to.scale < source.precision - source.scale or (source.scale > to.scale and \
-        to.precision - to.scale == source.precision - source.scale)
+    return to.precision - to.scale < source.precision - source.scale or (
+        source.scale > to.scale and to.precision - to.scale == source.precision - source.scale
+    )

@@ -23,7 +23,9 @@ def parse_schema(ddl: str) -> tuple[Field, ...]:
         cursor.expect_end()
     except SQLError as error:
         raise CatalogError(
-            f"schema: {error.what}", value=error.value if error.value is not None else ddl, choices=error.choices,
+            f"schema: {error.what}",
+            value=error.value if error.value is not None else ddl,
+            choices=error.choices,
             hint=error.hint or 'write it as "symbol STRING, price DOUBLE, ts TIMESTAMP"',
         ) from error
     return fields
@@ -41,7 +43,9 @@ def field_list(cursor: Cursor) -> tuple[Field, ...]:
         if not name:
             raise cursor.error("a column needs a name", token)
         if name.lower().startswith(OURS):
-            raise cursor.error("this column's name is one of ours", token, value=name, hint=f"not {OURS}…")
+            raise cursor.error(
+                "this column's name is one of ours", token, value=name, hint=f"not {OURS}…"
+            )
         seen.add(name.lower())
         cursor.take(":")
         fields.append(Field(name, cursor.type_name()))
@@ -53,7 +57,8 @@ def field_list(cursor: Cursor) -> tuple[Field, ...]:
 
 
 def deleted_column(name: str, fields: Sequence[Field], key: Sequence[str]) -> str:
-    """The column by which rows of a table delete their keys, as the schema spells it: a BOOLEAN outside the key."""
+    """The column by which rows of a table delete their keys, as the schema spells it: a BOOLEAN
+    outside the key."""
     keys = {k.lower() for k in key}
     fit = [f.name for f in fields if f.type == BOOLEAN and f.name.lower() not in keys]
     found = next((f for f in fields if f.name.lower() == name.lower()), None)
@@ -65,5 +70,9 @@ def deleted_column(name: str, fields: Sequence[Field], key: Sequence[str]) -> st
         what, value = "the column that deletes must be BOOLEAN", f"{found.name} {found.type}"
     else:
         what, value = "the column that deletes must not be of the key", found.name
-    raise CatalogError(what, value=value, choices=fit,
-                       hint="name a BOOLEAN column outside the key; the schema must have one, e.g. gone BOOLEAN")
+    raise CatalogError(
+        what,
+        value=value,
+        choices=fit,
+        hint="name a BOOLEAN column outside the key; the schema must have one, e.g. gone BOOLEAN",
+    )

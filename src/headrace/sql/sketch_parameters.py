@@ -34,24 +34,29 @@ def accuracy_of(args: tuple[Expr, ...]) -> int:
     return ACCURACY if len(args) < 3 else int(number_of(args[2]))
 
 
-def check_parameters(binder: ExpressionBinder, node: Apply, name: str, args: tuple[Expr, ...]) -> None:
+def check_parameters(
+    binder: ExpressionBinder, node: Apply, name: str, args: tuple[Expr, ...]
+) -> None:
     """Refuse what would take more than the limits of the config."""
     if name == "approx_count_distinct":
         most, precision = binder.config.sketch_registers_max, precision_of(args)
         if 1 << precision > most:
             least = 1.106 / 2 ** (math.floor(math.log2(max(most, 16))) / 2)
             raise binder.error(
-                f"so small an error takes more than sketch_registers_max = {most:,} registers a group", node.args[-1],
+                f"so small an error takes more than sketch_registers_max = {most:,} registers a group",
+                node.args[-1],
                 value=f"{_power(precision)} registers for an error of {number_of(args[1]) if len(args) > 1 else RSD}",
                 hint=f"use an error of {math.ceil(least * 1e5) / 1e5:g} or more, count(DISTINCT …), or raise the limit",
-            )  # fmt: skip
+            )
     elif name == "percentile_approx":
         limit, accuracy = binder.config.sketch_accuracy_max, accuracy_of(args)
         if accuracy > limit:
             raise binder.error(
-                f"the accuracy is above sketch_accuracy_max = {limit:,}", node.args[-1], value=accuracy,
+                f"the accuracy is above sketch_accuracy_max = {limit:,}",
+                node.args[-1],
+                value=accuracy,
                 hint="use less accuracy, percentile(…), which is exact, or raise the limit",
-            )  # fmt: skip
+            )
 
 
 def _power(exponent: int) -> str:

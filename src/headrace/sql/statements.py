@@ -1,7 +1,9 @@
-"""Statements of `.sql` files and of the prompt: declare streams and tables, add, drop, show and explain queries.
+"""Statements of `.sql` files and of the prompt: declare streams and tables, add, drop, show and
+explain queries.
 
     CREATE STREAM trades (symbol STRING, price DOUBLE, ts TIMESTAMP)
-        USING parquet OPTIONS (path 'data/trades', time 'ts', late '10 seconds', maxFilesPerTrigger '1');
+        USING parquet OPTIONS (path 'data/trades', time 'ts', late '10 seconds', maxFilesPerTrigger
+        '1');
     CREATE TABLE stock (symbol STRING, level INT, gone BOOLEAN, PRIMARY KEY (symbol))
         USING 'kafka://localhost:9092/stock' OPTIONS (deleted 'gone');
     CREATE QUERY hourly AS SELECT …;
@@ -28,7 +30,15 @@ from headrace.values import Field, Relation
 SCRIPT_FACTOR = 1_000  # a script may be this many times as long as one query
 FILE_KINDS = ("parquet", "json", "csv")
 KINDS = (*FILE_KINDS, "rate", "kafka")
-_BEGINNINGS = ("CREATE STREAM", "CREATE TABLE", "CREATE QUERY", "DROP QUERY", "EXPLAIN", "SHOW QUERIES", "SELECT")
+_BEGINNINGS = (
+    "CREATE STREAM",
+    "CREATE TABLE",
+    "CREATE QUERY",
+    "DROP QUERY",
+    "EXPLAIN",
+    "SHOW QUERIES",
+    "SELECT",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,9 @@ def parse_script(text: str, config: Config) -> tuple[Statement, ...]:
             continue
         if index > start:
             end = Token("end", "", token.at, token.at)
-            statements.append(_StatementParser(text, [*tokens[start:index], end], config).statement())
+            statements.append(
+                _StatementParser(text, [*tokens[start:index], end], config).statement()
+            )
         start = index + 1
     return tuple(statements)
 
@@ -121,8 +133,11 @@ class _StatementParser(Cursor):
     def _create(self) -> Statement:
         kind = self.token
         if self.at("MATERIALIZED"):
-            raise self.error("materialized views are not available yet", value="CREATE MATERIALIZED VIEW",
-                             hint="CREATE QUERY name AS SELECT … keeps its answers too")
+            raise self.error(
+                "materialized views are not available yet",
+                value="CREATE MATERIALIZED VIEW",
+                hint="CREATE QUERY name AS SELECT … keeps its answers too",
+            )
         if self.take("STREAM"):
             return self._relation(is_table=False)
         if self.take("TABLE"):
@@ -131,23 +146,32 @@ class _StatementParser(Cursor):
             name = self._own_name("query")
             self.expect("AS")
             return CreateQuery(name, self._select())
-        raise self.error("CREATE what?", kind, value=kind.shown, choices=("STREAM", "TABLE", "QUERY"))
+        raise self.error(
+            "CREATE what?", kind, value=kind.shown, choices=("STREAM", "TABLE", "QUERY")
+        )
 
     def _drop(self) -> DropQuery:
         if not self.take("QUERY"):
-            raise self.error("DROP what?", value=self.token.shown, choices=("QUERY",),
-                             hint="streams and tables stay as long as their home")
+            raise self.error(
+                "DROP what?",
+                value=self.token.shown,
+                choices=("QUERY",),
+                hint="streams and tables stay as long as their home",
+            )
         return DropQuery(self.name("the name of a query"))
 
     def _own_name(self, what: str) -> str:
         token = self.token
         name = self.name(f"the name of the {what}")
         if not name or len(name) > self.config.name_length_max:
-            raise self.error(f"a name has 1 to {self.config.name_length_max} characters", token, value=name)
+            raise self.error(
+                f"a name has 1 to {self.config.name_length_max} characters", token, value=name
+            )
         return name
 
     def _select(self) -> str:
-        """The text of the SELECT that is left; its shape is checked now so that errors point into the script."""
+        """The text of the SELECT that is left; its shape is checked now so that errors point into
+        the script."""
         first = self.token
         SelectParser(self.sql, self.tokens[self.index :], self.config).statement()
         return self.sql[first.at : self.tokens[-2].end]
@@ -175,7 +199,9 @@ class _StatementParser(Cursor):
                 self._check_deleted(deleted, fields, keys, begin)
             return CreateTable(name, self._source(kind, options), schema, key, deleted)
         if keys:
-            raise self.error("a stream has no PRIMARY KEY", begin, value=", ".join(keys), hint="use CREATE TABLE")
+            raise self.error(
+                "a stream has no PRIMARY KEY", begin, value=", ".join(keys), hint="use CREATE TABLE"
+            )
         time, late = options.pop("time", ""), options.pop("late", "0 seconds")
         self._check_time(time, late, fields, begin)
         return CreateStream(name, self._source(kind, options), schema, time, late)
@@ -193,24 +219,42 @@ class _StatementParser(Cursor):
     def _key(self, keys: tuple[str, ...], fields: tuple[Field, ...], begin: Token) -> str:
         names = [f.name for f in fields]
         if not keys:
-            raise self.error("a table needs a key", begin, hint="write PRIMARY KEY (column) after the columns",
-                             choices=tuple(names))
+            raise self.error(
+                "a table needs a key",
+                begin,
+                hint="write PRIMARY KEY (column) after the columns",
+                choices=tuple(names),
+            )
         for key in keys:
             if key.lower() not in [name.lower() for name in names] or "," in key:
-                raise self.error("the key is not a column of the table", begin, value=key, choices=near(key, names))
+                raise self.error(
+                    "the key is not a column of the table",
+                    begin,
+                    value=key,
+                    choices=near(key, names),
+                )
         return ", ".join(keys)
 
-    def _check_deleted(self, deleted: str, fields: tuple[Field, ...], keys: tuple[str, ...], begin: Token) -> None:
+    def _check_deleted(
+        self, deleted: str, fields: tuple[Field, ...], keys: tuple[str, ...], begin: Token
+    ) -> None:
         try:
             deleted_column(deleted, fields, keys)
         except HeadraceError as error:
-            raise self.error(error.what, begin, value=error.value, choices=error.choices, hint=error.hint) from None
+            raise self.error(
+                error.what, begin, value=error.value, choices=error.choices, hint=error.hint
+            ) from None
 
     def _check_time(self, time: str, late: str, fields: tuple[Field, ...], begin: Token) -> None:
         moments = tuple(f.name for f in fields if f.type.name == "timestamp")
         if time.lower() not in [m.lower() for m in moments]:
-            raise self.error("a stream needs its event time: a TIMESTAMP column", begin, value=time or "no time",
-                             choices=moments, hint="write OPTIONS (…, time 'column')")
+            raise self.error(
+                "a stream needs its event time: a TIMESTAMP column",
+                begin,
+                value=time or "no time",
+                choices=moments,
+                hint="write OPTIONS (…, time 'column')",
+            )
         try:
             late_us = parse_duration_us(late)
         except HeadraceError as error:
@@ -266,7 +310,11 @@ class _StatementParser(Cursor):
         if kind in FILE_KINDS:
             path = options.pop("path", "")
             if not path or "?" in path:
-                raise self.error(f"a {kind} source needs OPTIONS (path '…'), without ?", token, value=path or "no path")
+                raise self.error(
+                    f"a {kind} source needs OPTIONS (path '…'), without ?",
+                    token,
+                    value=path or "no path",
+                )
             return f"{kind}:{path}"
         if kind == "rate":
             return f"rate://{options.pop('rowsPerSecond', '1')}"
@@ -274,6 +322,9 @@ class _StatementParser(Cursor):
             return f"kafka://{options.pop('path')}"
         servers, topic = options.pop("kafka.bootstrap.servers", ""), options.pop("subscribe", "")
         if not servers or not topic:
-            raise self.error("a kafka source needs OPTIONS (path 'host:port/topic')", token,
-                             value=servers or topic or "no path")
+            raise self.error(
+                "a kafka source needs OPTIONS (path 'host:port/topic')",
+                token,
+                value=servers or topic or "no path",
+            )
         return f"kafka://{servers}/{topic}"

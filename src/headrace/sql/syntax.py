@@ -1,7 +1,8 @@
-"""What the parser makes of a text: shapes without meaning.  Every node knows where it was written (`at`).
+"""What the parser makes of a text: shapes without meaning.  Every node knows where it was written
+(`at`).
 
-`depth` is kept as nodes are made, so that a limit on it is checked while parsing and everything after
-(binding, hashing, emitting) may recurse.
+`depth` is kept as nodes are made, so that a limit on it is checked while parsing and everything
+after (binding, hashing, emitting) may recurse.
 """
 
 from __future__ import annotations

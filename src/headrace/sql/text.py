@@ -1,11 +1,12 @@
 """From characters to tokens: the first door of the gate.
 
-Caps the length, refuses what no SQL contains (control characters, lone surrogates, NUL), and cuts the rest
-into tokens by the rules of Spark's own lexer.  Every token keeps its offset, so that every later error can
-point into the text.
+Caps the length, refuses what no SQL contains (control characters, lone surrogates, NUL), and cuts
+the rest into tokens by the rules of Spark's own lexer.  Every token keeps its offset, so that every
+later error can point into the text.
 
-Why not sqlglot's parser: it rewrites functions into its own classes, drops offsets and recurses without a
-limit.  Our grammar is one SELECT; what it does not name cannot be parsed, so nothing is dropped unseen.
+Why not sqlglot's parser: it rewrites functions into its own classes, drops offsets and recurses
+without a limit.  Our grammar is one SELECT; what it does not name cannot be parsed, so nothing is
+dropped unseen.
 """
 
 from __future__ import annotations
@@ -50,7 +51,16 @@ _LEXEME = re.compile(
 )
 _BAD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufeff]")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[01][0-7]{2}|.)", re.DOTALL)
-_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_ESCAPED = {
+    "0": "\0",
+    "b": "\b",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "Z": "\x1a",
+    "%": "\\%",
+    "_": "\\_",
+}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
@@ -67,7 +77,9 @@ def check_text(sql: str, config: Config) -> None:
     if bad := _BAD.search(sql):
         code = f"U+{ord(bad.group()):04X}"
         clean = _BAD.sub("\N{REPLACEMENT CHARACTER}", sql)
-        raise SQLError(f"{code} is not a character of SQL text", sql=clean, at=bad.start(), value=code)
+        raise SQLError(
+            f"{code} is not a character of SQL text", sql=clean, at=bad.start(), value=code
+        )
     if not sql.strip():
         raise SQLError("the text is empty", hint="write one SELECT … FROM …")
 
@@ -113,7 +125,9 @@ def _unescape(quoted: str, at: int, sql: str) -> str:
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise SQLError("the string holds half of a surrogate pair", sql=sql, at=at, value=quoted) from None
+        raise SQLError(
+            "the string holds half of a surrogate pair", sql=sql, at=at, value=quoted
+        ) from None
 
 
 def _escaped(code: str) -> str:
@@ -136,17 +150,25 @@ def _comment_end(sql: str, at: int) -> int:
 def _unreadable(sql: str, at: int) -> SQLError:
     mark = sql[at]
     if mark in "'\"" or (mark in "rR" and sql[at + 1 : at + 2] in ("'", '"')):
-        return SQLError("a string is not closed", sql=sql, at=at, hint="close it with the quote it began with")
+        return SQLError(
+            "a string is not closed", sql=sql, at=at, hint="close it with the quote it began with"
+        )
     if mark == "`":
         return SQLError("a backquoted name is not closed", sql=sql, at=at, hint="close it with `")
     if mark.isdigit() or mark == ".":
         return SQLError(
-            "not a number", sql=sql, at=at, value=sql[at : at + 20].split(maxsplit=1)[0],
+            "not a number",
+            sql=sql,
+            at=at,
+            value=sql[at : at + 20].split(maxsplit=1)[0],
             hint="write 1, 5L, 2.5, 1e3 or 1.5D; backquote a name that begins with a digit",
         )
     if mark in "?@$":
         return SQLError(
-            "parameters and variables are not part of a standing query", sql=sql, at=at, value=mark,
+            "parameters and variables are not part of a standing query",
+            sql=sql,
+            at=at,
+            value=mark,
             hint="write the value itself",
         )
     return SQLError("unexpected character", sql=sql, at=at, value=mark)

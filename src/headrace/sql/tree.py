@@ -16,7 +16,8 @@ Value = None | bool | int | float | str
 
 
 def remember_hash(node: object, content: tuple[object, ...]) -> int:
-    """A tree is looked up far more often than made: hash it once.  (The node has a slot `_hash`.)"""
+    """A tree is looked up far more often than made: hash it once.  (The node has a slot
+    `_hash`.)"""
     found = hash(content) or 1
     object.__setattr__(node, "_hash", found)
     return found
@@ -34,7 +35,8 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Literal:
     """A constant.  Value by type: decimal → its digits as str ('2.50'), date → 'YYYY-MM-DD',
-    timestamp → 'YYYY-MM-DD HH:MM:SS[.ffffff]' as written, interval → microseconds as int; void → None."""
+    timestamp → 'YYYY-MM-DD HH:MM:SS[.ffffff]' as written, interval → microseconds as int; void →
+    None."""
 
     value: Value
     type: Type
@@ -44,7 +46,12 @@ class Literal:
         if not isinstance(other, Literal):
             return NotImplemented
         a, b = self.value, other.value
-        return self.type == other.type and type(a) is type(b) and a == b and (a != 0 or str(a) == str(b))
+        return (
+            self.type == other.type
+            and type(a) is type(b)
+            and a == b
+            and (a != 0 or str(a) == str(b))
+        )
 
     def __hash__(self) -> int:
         return hash((self.value, self.type))
@@ -54,8 +61,9 @@ class Literal:
 class Call:
     """An operator or function of the allow-list (`functions.py`), by its canonical lower-case name.
 
-    Special shapes: 'case' has args (when, then, …, otherwise) — always odd, otherwise may be a void literal;
-    'cast' / 'try_cast' have one arg and cast it to `type`; 'in' has args (needle, choice, …).
+    Special shapes: 'case' has args (when, then, …, otherwise) — always odd, otherwise may be a void
+    literal; 'cast' / 'try_cast' have one arg and cast it to `type`; 'in' has args (needle, choice,
+    …).
     """
 
     op: str
@@ -69,8 +77,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """An aggregate call.  `count(*)` has no args.  FILTER (WHERE c) is folded into the args, as 'filtered' of c and
-    each: the value where c holds, else null."""
+    """An aggregate call.  `count(*)` has no args.  FILTER (WHERE c) is folded into the args, as
+    'filtered' of c and each: the value where c holds, else null."""
 
     op: str
     args: tuple[Expr, ...]
@@ -118,7 +126,9 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 
 def columns_of(*exprs: Expr | None) -> frozenset[str]:
-    return frozenset(n.name for e in exprs if e is not None for n in walk(e) if isinstance(n, Column))
+    return frozenset(
+        n.name for e in exprs if e is not None for n in walk(e) if isinstance(n, Column)
+    )
 
 
 def aggregates_of(*exprs: Expr | None) -> tuple[Aggregate, ...]:

@@ -1,7 +1,8 @@
 """Typing rules of Spark 4 in ANSI mode, for the types we accept.
 
-Where Spark would quietly cast a string to a number, or a number to a string, we refuse and ask for a CAST:
-such a cast fails at run time on the first odd row, and would take every query of the round with it.
+Where Spark would quietly cast a string to a number, or a number to a string, we refuse and ask for
+a CAST: such a cast fails at run time on the first odd row, and would take every query of the round
+with it.
 """
 
 from __future__ import annotations
@@ -31,11 +32,30 @@ from headrace.values import (
 DIGITS_MAX = 38
 DIVISION_SCALE_MIN = 6
 _LADDER = (TINYINT, SMALLINT, INT, BIGINT)
-_AS_DECIMAL = {"tinyint": decimal(3, 0), "smallint": decimal(5, 0), "int": decimal(10, 0), "bigint": decimal(20, 0)}
+_AS_DECIMAL = {
+    "tinyint": decimal(3, 0),
+    "smallint": decimal(5, 0),
+    "int": decimal(10, 0),
+    "bigint": decimal(20, 0),
+}
 _NAMES = {
-    "BOOLEAN": BOOLEAN, "TINYINT": TINYINT, "BYTE": TINYINT, "SMALLINT": SMALLINT, "SHORT": SMALLINT, "INT": INT,
-    "INTEGER": INT, "BIGINT": BIGINT, "LONG": BIGINT, "FLOAT": FLOAT, "REAL": FLOAT, "DOUBLE": DOUBLE,
-    "STRING": STRING, "BINARY": BINARY, "DATE": DATE, "TIMESTAMP": TIMESTAMP, "TIMESTAMP_LTZ": TIMESTAMP,
+    "BOOLEAN": BOOLEAN,
+    "TINYINT": TINYINT,
+    "BYTE": TINYINT,
+    "SMALLINT": SMALLINT,
+    "SHORT": SMALLINT,
+    "INT": INT,
+    "INTEGER": INT,
+    "BIGINT": BIGINT,
+    "LONG": BIGINT,
+    "FLOAT": FLOAT,
+    "REAL": FLOAT,
+    "DOUBLE": DOUBLE,
+    "STRING": STRING,
+    "BINARY": BINARY,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP_LTZ": TIMESTAMP,
     "TIMESTAMP_NTZ": TIMESTAMP_NTZ,
 }
 DECIMAL_WORDS = ("DECIMAL", "DEC", "NUMERIC")
@@ -43,12 +63,26 @@ TYPE_NAMES = (*_NAMES, *DECIMAL_WORDS)
 
 
 class MismatchError(Exception):
-    """A type rule that does not hold; the binder adds where.  `arg` is the argument at fault, if it is one."""
+    """A type rule that does not hold; the binder adds where.  `arg` is the argument at fault, if it
+    is one."""
 
-    def __init__(self, what: str, *, arg: int | None = None, value: object = None, hint: str = "",
-                 choices: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        what: str,
+        *,
+        arg: int | None = None,
+        value: object = None,
+        hint: str = "",
+        choices: Sequence[str] = (),
+    ) -> None:
         super().__init__(what)
-        self.what, self.arg, self.value, self.hint, self.choices = what, arg, value, hint, tuple(choices)
+        self.what, self.arg, self.value, self.hint, self.choices = (
+            what,
+            arg,
+            value,
+            hint,
+            tuple(choices),
+        )
 
 
 def atomic(word: str, params: Sequence[int] = ()) -> Type | None:
@@ -94,7 +128,9 @@ def adjusted(precision: int, scale: int) -> Type:
     """Keep the digits before the point; give up those after it down to six."""
     if precision <= DIGITS_MAX:
         return decimal(precision, scale)
-    return decimal(DIGITS_MAX, max(DIGITS_MAX - (precision - scale), min(scale, DIVISION_SCALE_MIN)))
+    return decimal(
+        DIGITS_MAX, max(DIGITS_MAX - (precision - scale), min(scale, DIVISION_SCALE_MIN))
+    )
 
 
 def arithmetic(op: str, args: Sequence[Expr]) -> Type:
@@ -104,7 +140,9 @@ def arithmetic(op: str, args: Sequence[Expr]) -> Type:
     if "decimal" in (left.type.name, right.type.name):
         if left.type.is_fractional or right.type.is_fractional:
             return DOUBLE
-        return _decimal_arithmetic(op, as_decimal(_beside(left, right)), as_decimal(_beside(right, left)))
+        return _decimal_arithmetic(
+            op, as_decimal(_beside(left, right)), as_decimal(_beside(right, left))
+        )
     common = common_type(left.type, right.type)
     return DOUBLE if common is None or common == VOID else common
 
@@ -131,8 +169,14 @@ def division(args: Sequence[Expr]) -> Type:
     require_numeric(args)
     left, right = args
     types = (left.type, right.type)
-    if left.type != VOID and "decimal" in (t.name for t in types) and not any(t.is_fractional for t in types):
-        return _decimal_arithmetic("/", as_decimal(_beside(left, right)), as_decimal(_beside(right, left)))
+    if (
+        left.type != VOID
+        and "decimal" in (t.name for t in types)
+        and not any(t.is_fractional for t in types)
+    ):
+        return _decimal_arithmetic(
+            "/", as_decimal(_beside(left, right)), as_decimal(_beside(right, left))
+        )
     return DOUBLE
 
 
@@ -173,7 +217,9 @@ def common_of(args: Sequence[Expr], start: int = 0) -> Type:
         wider = common_type(common, args[index].type)
         if wider is None:
             raise MismatchError(
-                f"{args[index].type} does not go with {common}", arg=index, value=args[index].type,
+                f"{args[index].type} does not go with {common}",
+                arg=index,
+                value=args[index].type,
                 hint="write a CAST so that both have one type",
             )
         common = wider

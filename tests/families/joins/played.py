@@ -1,7 +1,8 @@
-"""Rounds of joined relations without Spark: real home, catalog, ledgers, commits, turns and stores; rows are drawn.
+"""Rounds of joined relations without Spark: real home, catalog, ledgers, commits, turns and stores;
+rows are drawn.
 
-`Played` does around a round what `runtime/rounds.py` and `job.py` do, one relation after the other.  Beside it runs a
-model: which rows came in which turn, and which went.
+`Played` does around a round what `runtime/rounds.py` and `job.py` do, one relation after the other.
+Beside it runs a model: which rows came in which turn, and which went.
 """
 
 from __future__ import annotations
@@ -38,12 +39,24 @@ from tests.families.joins.asked import KINDS, T0, Row, rank
 from tests.runtime.recording import QuickDisk
 
 DDL = ", ".join(f"{name} {kind}" for name, kind in KINDS.items())
-ARROW = {"k": pa.string(), "n": pa.int64(), "a": pa.int32(), "b": pa.float64(), "d": pa.date32(),
-         "ts": pa.timestamp("us", "UTC"), "u": pa.int64(), "gone": pa.bool_()}  # fmt: skip
+ARROW = {
+    "k": pa.string(),
+    "n": pa.int64(),
+    "a": pa.int32(),
+    "b": pa.float64(),
+    "d": pa.date32(),
+    "ts": pa.timestamp("us", "UTC"),
+    "u": pa.int64(),
+    "gone": pa.bool_(),
+}
 _DEAR: Rates = {method: (1.0,) * count for method, count in RATES.items()}
 FORCED: dict[str, Rates] = {
     **{method: {**_DEAR, method: (1e-9,) * count} for method, count in RATES.items()},
-    "mixed": {**_DEAR, "select_first": (0.0, 0.0, 1.0, 1.0), "join_first": (0.0, 1.0, 0.5, 0.5, 0.5)},
+    "mixed": {
+        **_DEAR,
+        "select_first": (0.0, 0.0, 1.0, 1.0),
+        "join_first": (0.0, 1.0, 0.5, 0.5, 0.5),
+    },
 }
 """Rates by which all events of a level go by one method, or by several."""
 WORKERS = 2
@@ -60,7 +73,8 @@ def table(name: str, key: tuple[str, ...]) -> Relation:
 
 @dataclass(eq=False)
 class Kept:
-    """A row of the model: the turns in which it came and went; round, part and index in its file."""
+    """A row of the model: the turns in which it came and went; round, part and index in its
+    file."""
 
     row: Row
     kind: int
@@ -116,10 +130,16 @@ class Local:
         self._parts, self._workers = parts, workers
 
     def take(self, task: Task) -> list[Report]:
-        return [self._sent(take_batch(rows, task, part, self._store(part))) for part, rows in self._parts.items()]
+        return [
+            self._sent(take_batch(rows, task, part, self._store(part)))
+            for part, rows in self._parts.items()
+        ]
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
-        return [self._sent(look_all(file, task, self._store(number))) for number, file in enumerate(files)]
+        return [
+            self._sent(look_all(file, task, self._store(number)))
+            for number, file in enumerate(files)
+        ]
 
     def _store(self, number: int) -> Store:
         return self._workers[number % len(self._workers)]
@@ -134,7 +154,9 @@ class _NoLogs:
 
 
 class Played:
-    def __init__(self, root: Path, relations: Sequence[Relation], config: Config | None = None) -> None:
+    def __init__(
+        self, root: Path, relations: Sequence[Relation], config: Config | None = None
+    ) -> None:
         self.config = config or Config()
         self.home = Home(root, QuickDisk(root))
         self.home.hold()
@@ -144,7 +166,8 @@ class Played:
         self.sides: dict[str, Side] = {}
         self.open()
 
-    # -- the engine ---------------------------------------------------------------------------------
+    # -- the engine
+    # ---------------------------------------------------------------------------------
 
     def open(self) -> None:
         """An engine and workers on the home, as after a restart."""
@@ -157,7 +180,9 @@ class Played:
     def _open_side(self, name: str) -> None:
         known, relation = self.sides.get(name), self.catalog.relation(name)
         ledger = self._ledger(name)
-        commits = Commits(self.home, name, ledger, cast(SparkLogs, _NoLogs()), self.catalog, self.config)
+        commits = Commits(
+            self.home, name, ledger, cast(SparkLogs, _NoLogs()), self.catalog, self.config
+        )
         place = Place(self.home.disk, ledger, relation, self.config)
         place.make_folders(JoinsJob.folders)
         side = Side(relation, ledger, Turns(place, self.joints), commits)
@@ -168,7 +193,8 @@ class Played:
     def _ledger(self, name: str) -> Ledger:
         return Ledger(self.home.disk, self.home.stream_folder(name))
 
-    # -- queries ------------------------------------------------------------------------------------
+    # -- queries
+    # ------------------------------------------------------------------------------------
 
     def add(self, name: str, sql: str) -> Registered:
         self.catalog.add([bind(sql, self.catalog.relations, name=name)])
@@ -199,10 +225,12 @@ class Played:
         assert isinstance(log, JoinLog)
         return log
 
-    # -- rounds -------------------------------------------------------------------------------------
+    # -- rounds
+    # -------------------------------------------------------------------------------------
 
     def lags(self, name: str) -> None:
-        """The next round has begun before the catalog last changed, if its relation was joined then."""
+        """The next round has begun before the catalog last changed, if its relation was joined
+        then."""
         if not self.sides[name].planned:
             self.replan(name)
 
@@ -210,7 +238,9 @@ class Played:
         """A round that is not committed; its pipeline begins again, workers live on."""
         side = self.sides[name]
         if side.planned:
-            side.turns.take(Local(self._tables(side, parts), self.workers), self._round(side, parts))
+            side.turns.take(
+                Local(self._tables(side, parts), self.workers), self._round(side, parts)
+            )
         planned, version = side.planned, side.version
         self._open_side(name)
         self.sides[name].planned, self.sides[name].version = planned, version
@@ -218,7 +248,9 @@ class Played:
     def over_limit(self, name: str, parts: Sequence[Sequence[Row]]) -> dict[int, str]:
         """Queries that such a round would put out of service, with the reason."""
         side = self.sides[name]
-        turn = side.turns.take(Local(self._tables(side, parts), self.workers), self._round(side, parts))
+        turn = side.turns.take(
+            Local(self._tables(side, parts), self.workers), self._round(side, parts)
+        )
         return side.turns.over_limit(turn)
 
     def round(self, name: str, parts: Sequence[Sequence[Row]]) -> Done | None:
@@ -245,18 +277,32 @@ class Played:
 
     def _round(self, side: Side, parts: Sequence[Sequence[Row]]) -> Round:
         newest = side.ledger.newest
-        times = [_micros(row) for rows in parts for row in rows if row["ts"] is not None and side.relation.time]
+        times = [
+            _micros(row)
+            for rows in parts
+            for row in rows
+            if row["ts"] is not None and side.relation.time
+        ]
         census = Census(sum(map(len, parts)), newest_us=max(times, default=None))
-        return Round(0 if newest is None else newest.round_id + 1, side.newest_us, side.relation.late_us, census)
+        return Round(
+            0 if newest is None else newest.round_id + 1,
+            side.newest_us,
+            side.relation.late_us,
+            census,
+        )
 
     def _tables(self, side: Side, parts: Sequence[Sequence[Row]]) -> dict[int, pa.Table]:
-        return {p * 7: arrow_rows(rows, self._kinds(side, rows)) for p, rows in enumerate(parts) if rows}
+        return {
+            p * 7: arrow_rows(rows, self._kinds(side, rows)) for p, rows in enumerate(parts) if rows
+        }
 
     def _kinds(self, side: Side, rows: Sequence[Row]) -> list[int]:
         if side.relation.time is None:
             return [OK] * len(rows)
         limit = -NEVER if side.newest_us is None else side.newest_us - side.relation.late_us
-        return [NO_TIME if row["ts"] is None else LATE if _micros(row) < limit else OK for row in rows]
+        return [
+            NO_TIME if row["ts"] is None else LATE if _micros(row) < limit else OK for row in rows
+        ]
 
     def _commit(self, side: Side, round: Round, outcome: Outcome) -> None:
         taken = Taken(round, Input("", "", (), ""), None, (), (), side.version, len(side.planned))
@@ -269,20 +315,28 @@ class Played:
         placed = {kept.place: kept for kept in self.sides[done.relation].kept}
         for file in done.turn.files:
             rows = store.table(file).to_pylist()
-            places = [(file.round_id, file.part, i) if row[SIGN] == COMES else tuple(row[w] for w in WAS)
-                      for i, row in enumerate(rows)]  # fmt: skip
+            places = [
+                (file.round_id, file.part, i) if row[SIGN] == COMES else tuple(row[w] for w in WAS)
+                for i, row in enumerate(rows)
+            ]
             found[file.part] = [placed[place] for place in places]
             for kept, row in zip(found[file.part], rows, strict=True):
-                assert kept.kind == row[KIND] and all(rank(kept.row[n]) == rank(row[n]) for n in KINDS)
-        assert sum(map(len, found.values())) == sum(map(len, (*done.comes.values(), *done.goes.values())))
+                assert kept.kind == row[KIND] and all(
+                    rank(kept.row[n]) == rank(row[n]) for n in KINDS
+                )
+        assert sum(map(len, found.values())) == sum(
+            map(len, (*done.comes.values(), *done.goes.values()))
+        )
         return found
 
-    # -- the model ----------------------------------------------------------------------------------
+    # -- the model
+    # ----------------------------------------------------------------------------------
 
     def _changes(
         self, side: Side, parts: Sequence[Sequence[Row]], tick: int, round_id: int, commit: bool
     ) -> tuple[dict[int, list[Kept]], dict[int, list[Kept]]]:
-        """What comes with each part, in this order after what goes, in any; with `commit` it has."""
+        """What comes with each part, in this order after what goes, in any; with `commit` it
+        has."""
         comes: dict[int, list[Kept]] = {}
         goes: dict[int, list[Kept]] = {}
         known = side.by_key()
@@ -291,7 +345,10 @@ class Played:
             if side.relation.is_table:
                 new, old = _upserted(side.relation, rows, known)
             kinds = self._kinds(side, new)
-            comes[part] = [Kept(row, kinds[i], tick, (round_id, part, len(old) + i)) for i, row in enumerate(new)]
+            comes[part] = [
+                Kept(row, kinds[i], tick, (round_id, part, len(old) + i))
+                for i, row in enumerate(new)
+            ]
             goes[part] = old
         if commit:
             for gone in (k for old in goes.values() for k in old):
@@ -316,13 +373,19 @@ def _upserted(
 
 
 def _micros(row: Row) -> int:
-    found: int = round((row["ts"] - T0).total_seconds()) * 1_000_000 + round(T0.timestamp()) * 1_000_000
+    found: int = (
+        round((row["ts"] - T0).total_seconds()) * 1_000_000 + round(T0.timestamp()) * 1_000_000
+    )
     return found
 
 
 def latest(relation: Relation, rows: Sequence[Row]) -> list[Row]:
     """Of a table the last row of each key, as Spark leaves them."""
-    return list({key_of(relation, row): row for row in rows}.values()) if relation.is_table else list(rows)
+    return (
+        list({key_of(relation, row): row for row in rows}.values())
+        if relation.is_table
+        else list(rows)
+    )
 
 
 def pairs_there(left: Side, right: Side, tick: int) -> Iterator[tuple[Kept, Kept]]:

@@ -9,7 +9,8 @@ Interval = tuple[Any, Any]
 
 
 def fewest(intervals: list[Interval]) -> int:
-    """How many points are needed so that every interval holds one: where the first to end ends, and so on."""
+    """How many points are needed so that every interval holds one: where the first to end ends, and
+    so on."""
     points = 0
     last: Any = None
     for lo, hi in sorted(intervals, key=lambda interval: interval[1]):

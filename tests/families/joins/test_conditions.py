@@ -19,32 +19,85 @@ from headrace.sql.tree import Expr
 from headrace.values import Relation
 
 T0 = datetime(2020, 1, 1, 10, tzinfo=UTC)
-LEFT = Relation("r", "parquet:r", parse_schema("a INT, b DOUBLE, k STRING, n BIGINT, ts TIMESTAMP, d DATE"), time="ts")
-RIGHT = Relation("s", "parquet:s", parse_schema("c INT, b DOUBLE, k STRING, n BIGINT, ts TIMESTAMP, d DATE"), time="ts")
+LEFT = Relation(
+    "r",
+    "parquet:r",
+    parse_schema("a INT, b DOUBLE, k STRING, n BIGINT, ts TIMESTAMP, d DATE"),
+    time="ts",
+)
+RIGHT = Relation(
+    "s",
+    "parquet:s",
+    parse_schema("c INT, b DOUBLE, k STRING, n BIGINT, ts TIMESTAMP, d DATE"),
+    time="ts",
+)
 VALUES: dict[str, list[Any]] = {
-    "a": [None, -3, 0, 1, 2, 5, 7], "b": [None, -1e300, -2.5, -0.0, 0.0, 0.1, 0.3, 2.5, 1e300],
-    "k": [None, "", "x", "y"], "n": [None, -5, 0, 1, 4, 9],
-    "ts": [None, T0, T0 - timedelta(hours=1), T0 - timedelta(microseconds=1), T0 + timedelta(hours=2)],
+    "a": [None, -3, 0, 1, 2, 5, 7],
+    "b": [None, -1e300, -2.5, -0.0, 0.0, 0.1, 0.3, 2.5, 1e300],
+    "k": [None, "", "x", "y"],
+    "n": [None, -5, 0, 1, 4, 9],
+    "ts": [
+        None,
+        T0,
+        T0 - timedelta(hours=1),
+        T0 - timedelta(microseconds=1),
+        T0 + timedelta(hours=2),
+    ],
     "d": [None, date(2019, 12, 31), date(2020, 1, 1), date(2020, 1, 3)],
-}  # fmt: skip
-KINDS = {"a": pa.int32(), "b": pa.float64(), "k": pa.string(), "n": pa.int64(), "ts": pa.timestamp("us", "UTC"),
-         "d": pa.date32()}  # fmt: skip
+}
+KINDS = {
+    "a": pa.int32(),
+    "b": pa.float64(),
+    "k": pa.string(),
+    "n": pa.int64(),
+    "ts": pa.timestamp("us", "UTC"),
+    "d": pa.date32(),
+}
 READ = [  # nothing is left over
-    "s.b - r.b BETWEEN 0.2 AND 2.5", "r.b - s.b > 2", "abs(s.b - r.b) <= 0.2", "abs(r.n - s.n) > 4", "s.b > r.b",
-    "r.b >= s.b", "s.b >= r.b + 0.2", "s.n BETWEEN r.n - 5 AND r.n + 4", "r.n + 2 < s.n - 1", "5 + r.n >= s.n",
-    "s.n - r.n <> 4", "s.n - r.n IN (1, 4, -5)", "s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts", "s.d <= r.d + 2",
-    "r.k = s.k", "r.a = s.n", "r.b = s.b AND r.a BETWEEN 1 AND 5 AND s.c > 0 AND r.n <> 4", "s.c % 2 = 1 AND r.n = s.n",
-    "s.n - r.n > 0 AND s.n - r.n <= 4 AND r.k = s.k", "r.ts = s.ts AND r.d = s.d", "r.n - s.n > 9 AND s.n - r.n > 9",
-    "s.b - r.n BETWEEN 0.2 AND 2.5", "r.b - s.n > 1", "abs(s.c - r.b) <= 0.5",
-    "s.ts - r.ts BETWEEN INTERVAL '0' SECOND AND INTERVAL '1' HOUR", "INTERVAL '2' HOURS <= r.ts - s.ts",
-    "s.ts - r.ts = INTERVAL '3' HOURS", "INTERVAL '-1' MICROSECONDS > s.ts - r.ts",
-]  # fmt: skip
+    "s.b - r.b BETWEEN 0.2 AND 2.5",
+    "r.b - s.b > 2",
+    "abs(s.b - r.b) <= 0.2",
+    "abs(r.n - s.n) > 4",
+    "s.b > r.b",
+    "r.b >= s.b",
+    "s.b >= r.b + 0.2",
+    "s.n BETWEEN r.n - 5 AND r.n + 4",
+    "r.n + 2 < s.n - 1",
+    "5 + r.n >= s.n",
+    "s.n - r.n <> 4",
+    "s.n - r.n IN (1, 4, -5)",
+    "s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts",
+    "s.d <= r.d + 2",
+    "r.k = s.k",
+    "r.a = s.n",
+    "r.b = s.b AND r.a BETWEEN 1 AND 5 AND s.c > 0 AND r.n <> 4",
+    "s.c % 2 = 1 AND r.n = s.n",
+    "s.n - r.n > 0 AND s.n - r.n <= 4 AND r.k = s.k",
+    "r.ts = s.ts AND r.d = s.d",
+    "r.n - s.n > 9 AND s.n - r.n > 9",
+    "s.b - r.n BETWEEN 0.2 AND 2.5",
+    "r.b - s.n > 1",
+    "abs(s.c - r.b) <= 0.5",
+    "s.ts - r.ts BETWEEN INTERVAL '0' SECOND AND INTERVAL '1' HOUR",
+    "INTERVAL '2' HOURS <= r.ts - s.ts",
+    "s.ts - r.ts = INTERVAL '3' HOURS",
+    "INTERVAL '-1' MICROSECONDS > s.ts - r.ts",
+]
 KEPT = [  # something is
-    "r.a = s.b", "s.b + r.b > 2", "s.n * r.n > 4", "10 / (s.c + 20) > 0.45 AND r.n = s.n", "r.k < s.k",
-    "r.n = s.n OR r.a = 1", "s.b - r.b > 1 OR r.a = 1", "r.n IS NULL AND s.n = 1", "s.n - r.n > r.a",
-    "upper(r.k) = upper(s.k)", "datediff(s.d, r.d) > 0", "length(r.k) > 0 AND s.n = r.n",
+    "r.a = s.b",
+    "s.b + r.b > 2",
+    "s.n * r.n > 4",
+    "10 / (s.c + 20) > 0.45 AND r.n = s.n",
+    "r.k < s.k",
+    "r.n = s.n OR r.a = 1",
+    "s.b - r.b > 1 OR r.a = 1",
+    "r.n IS NULL AND s.n = 1",
+    "s.n - r.n > r.a",
+    "upper(r.k) = upper(s.k)",
+    "datediff(s.d, r.d) > 0",
+    "length(r.k) > 0 AND s.n = r.n",
     "s.ts - r.ts <> INTERVAL '0' SECOND",
-]  # fmt: skip
+]
 
 
 def condition(text: str) -> Expr:
@@ -65,7 +118,11 @@ def pairs(spark: SparkSession) -> list[Pair]:
     for relation in (LEFT, RIGHT):
         session.createDataFrame(rows_of(relation)).createOrReplaceTempView(relation.name)
     wheres = [condition(text) for text in (*READ, *KEPT)]
-    asked = [e for where in wheres for e in (where, *_attributes(conditions_of(where)), *conditions_of(where).rest)]
+    asked = [
+        e
+        for where in wheres
+        for e in (where, *_attributes(conditions_of(where)), *conditions_of(where).rest)
+    ]
     texts = list(dict.fromkeys(_text(own) for own in asked))
     shown = ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts))
     found = session.sql(f"SELECT {shown} FROM r CROSS JOIN s").toArrow().to_pylist()
@@ -74,11 +131,18 @@ def pairs(spark: SparkSession) -> list[Pair]:
 
 def rows_of(relation: Relation) -> pa.Table:
     values = {f.name: ("a" if f.name == "c" else f.name) for f in relation.fields}
-    return pa.table({
-        name: pa.array([VALUES[own][(i * 7 + i // len(VALUES[own]) + len(name)) % len(VALUES[own])] for i in range(40)],
-                       KINDS[own])
-        for name, own in values.items()
-    })  # fmt: skip
+    return pa.table(
+        {
+            name: pa.array(
+                [
+                    VALUES[own][(i * 7 + i // len(VALUES[own]) + len(name)) % len(VALUES[own])]
+                    for i in range(40)
+                ],
+                KINDS[own],
+            )
+            for name, own in values.items()
+        }
+    )
 
 
 def _text(expr: Expr) -> str:
@@ -119,8 +183,11 @@ def _holds(found: Conditions, values: dict[Expr, Any]) -> bool:
         a, b = values[left], values[right]
         if a is None or b is None or _key(_number(b) - _number(a)) not in band:
             return False
-    return all(values[own] is not None and _key(_number(values[own])) in band
-               for side in found.ranges for own, band in side)  # fmt: skip
+    return all(
+        values[own] is not None and _key(_number(values[own])) in band
+        for side in found.ranges
+        for own, band in side
+    )
 
 
 def _number(value: Any) -> Any:
@@ -134,10 +201,14 @@ def _key(value: Any) -> int:
 
 
 def test_what_is_told_apart() -> None:
-    found = conditions_of(condition("r.k = s.k AND r.a BETWEEN 1 AND 5 AND s.c > 7 AND s.n - r.n < 3 AND r.k < s.k"))
+    found = conditions_of(
+        condition("r.k = s.k AND r.a BETWEEN 1 AND 5 AND s.c > 7 AND s.n - r.n < 3 AND r.k < s.k")
+    )
     ((left, right),) = found.equalities
     assert (emit(left), emit(right), left == right) == ("`k`", "`k`", False)
     ((pair, band),) = found.differences
     assert band.intervals[0][1] == 2 and [emit(own) for own in pair] == ["`n`", "`n`"]
-    assert [[emit(own) for own, _ in side] for side in found.ranges] == [["`a`"], ["`c`"]] and len(found.rest) == 1
+    assert [[emit(own) for own, _ in side] for side in found.ranges] == [["`a`"], ["`c`"]] and len(
+        found.rest
+    ) == 1
     assert conditions_of(None) == Conditions()

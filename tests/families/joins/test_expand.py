@@ -97,10 +97,14 @@ def read_last(played: Played, asked: Registered) -> int:
 
 
 @pytest.mark.parametrize("others", [(), ("SELECT x.u AS u FROM r AS x JOIN s AS y ON y.n = x.n",)])
-def test_rows_that_are_past_are_not_looked_at(play: Play, looked: list[int], others: Sequence[str]) -> None:
+def test_rows_that_are_past_are_not_looked_at(
+    play: Play, looked: list[int], others: Sequence[str]
+) -> None:
     """Whether another query needs them or not."""
     played = play(stream("r", 0), stream("s", 0))
-    asked = played.add("near", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN s AS y ON y.n = x.n AND {NEAR}")
+    asked = played.add(
+        "near", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN s AS y ON y.n = x.n AND {NEAR}"
+    )
     for number, sql in enumerate(others):
         played.add(f"q{number}", sql)
     for name in "rs":
@@ -136,8 +140,12 @@ def test_a_home_may_have_more_pairs_than_are_expanded_at_once(play: Play, is_wat
         played.round("t", [[row(u=i)]])
     played.round("r", [[row(u=i) for i in range(10)]])
     home = played.home
-    reader = JoinReader(home.root, played.catalog.relation,
-                        lambda name: Ledger(home.disk, home.stream_folder(name)), pairs_max=10)  # fmt: skip
+    reader = JoinReader(
+        home.root,
+        played.catalog.relation,
+        lambda name: Ledger(home.disk, home.stream_folder(name)),
+        pairs_max=10,
+    )
     log = played.log(asked, reader)
     found = log.read(asked.id, asked.query, log.rounds()[-1]) if is_watched else log.read_all()
     assert found is not None and found.column("v").to_pylist() == [39] * 10
@@ -157,7 +165,9 @@ def test_turns_that_are_counted_anew_are_read_anew(play: Play) -> None:
         asked = played.add(f"q{step}", sql)
         played.replan("r")
         played.round("r", [[row(n=n, u=10 * step + n) for n in range(2)]])
-        assert played.log(asked, reader).read_all().to_pylist() == [{"u": 10 * step, "v": 10 * step + 1}]
+        assert played.log(asked, reader).read_all().to_pylist() == [
+            {"u": 10 * step, "v": 10 * step + 1}
+        ]
         played.drop(f"q{step}")
         played.replan("r")
         played.round("r", [[row()]])
@@ -169,12 +179,19 @@ def test_a_watcher_resumes_where_turns_in_between_were_of_others(play: Play) -> 
     played = play(stream("r", 0), stream("t", 0), config=Config.of(manifests_kept=3))
     asked = played.add("q", "SELECT u FROM r WHERE a < 9")
     for name in "rt":
-        played.add(name + name, f"SELECT x.u AS u FROM {name} AS x JOIN {name} AS y ON y.n = x.n AND {NEAR}")
+        played.add(
+            name + name,
+            f"SELECT x.u AS u FROM {name} AS x JOIN {name} AS y ON y.n = x.n AND {NEAR}",
+        )
     for name in "rt":
         played.replan(name)
 
     def watch(since: int | None = None) -> list[Answer]:
-        return list(watch_answers(asked, lambda: played.reader.log(asked), since, lambda: False, CommitSignal()))
+        return list(
+            watch_answers(
+                asked, lambda: played.reader.log(asked), since, lambda: False, CommitSignal()
+            )
+        )
 
     seen: dict[int, Answer] = {}
     for i in range(8):
@@ -187,7 +204,7 @@ def test_a_watcher_resumes_where_turns_in_between_were_of_others(play: Play) -> 
     assert first > 1
     assert [n for n, seq in enumerate(seqs) if has_lost(watch, seq)] == list(range(first - 1))
     for n in range(first - 1, 8):
-        assert [answer.seq for answer in watch(seqs[n])] == seqs[n + 1:]
+        assert [answer.seq for answer in watch(seqs[n])] == seqs[n + 1 :]
 
 
 def test_a_watcher_is_told_of_turns_that_are_gone(play: Play) -> None:
@@ -197,7 +214,9 @@ def test_a_watcher_is_told_of_turns_that_are_gone(play: Play) -> None:
         played.replan(name)
 
     def watch(since: int | None = None) -> list[Answer]:
-        return list(watch_answers(asked, lambda: played.log(asked), since, lambda: False, CommitSignal()))
+        return list(
+            watch_answers(asked, lambda: played.log(asked), since, lambda: False, CommitSignal())
+        )
 
     seen: dict[int, Answer] = {}
     for i in range(8):
@@ -205,10 +224,10 @@ def test_a_watcher_is_told_of_turns_that_are_gone(play: Play) -> None:
             played.round(name, [[row(u=i, ts=T0 + timedelta(seconds=100 * i))]])
         seen |= {answer.seq: answer for answer in watch()}
     seqs, kept = sorted(seen), [answer.seq for answer in watch()]
-    assert seqs[-len(kept):] == kept and 1 < len(kept) < 7
+    assert seqs[-len(kept) :] == kept and 1 < len(kept) < 7
     assert all(has_lost(watch, seq) for seq in seqs[: -len(kept) - 1])
     for n, seq in enumerate(kept):
-        assert [answer.seq for answer in watch(seq)] == kept[n + 1:]
+        assert [answer.seq for answer in watch(seq)] == kept[n + 1 :]
 
 
 def has_lost(watch: Callable[[int], list[Answer]], since: int) -> bool:
@@ -222,9 +241,13 @@ def has_lost(watch: Callable[[int], list[Answer]], since: int) -> bool:
 
 def test_what_is_no_longer_kept_is_forgotten(play: Play) -> None:
     played = play(stream("r", 0), config=Config.of(manifests_kept=2))
-    asked = played.add("q", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN r AS y ON y.n = x.n AND {NEAR}")
+    asked = played.add(
+        "q", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN r AS y ON y.n = x.n AND {NEAR}"
+    )
     played.replan("r")
-    history = History("r", Ledger(played.home.disk, played.home.stream_folder("r")), Store(played.home.root))
+    history = History(
+        "r", Ledger(played.home.disk, played.home.stream_folder("r")), Store(played.home.root)
+    )
     for i in range(20):
         played.round("r", [[row(u=i, ts=T0 + timedelta(seconds=100 * i))]])
         assert played.log(asked).read_all().to_pylist()[-1] == {"u": i, "v": i}
@@ -271,7 +294,9 @@ def test_notices_of_old_rounds_are_not_read(play: Play) -> None:
 def test_rows_that_are_let_go_of_while_they_are_read(play: Play) -> None:
     """Another reader has seen it: it is said, and answers do not become less."""
     played = play(stream("r", 0), config=Config.of(manifests_kept=2))
-    asked = played.add("q", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN r AS y ON y.n = x.n AND {NEAR}")
+    asked = played.add(
+        "q", f"SELECT x.u AS u, y.u AS v FROM r AS x JOIN r AS y ON y.n = x.n AND {NEAR}"
+    )
     played.replan("r")
     played.round("r", [[row(u=0)]])
     log = played.log(asked)

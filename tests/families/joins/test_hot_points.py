@@ -20,7 +20,9 @@ def test_the_rest_has_no_point_in_common_that_is_worth_it(seed: int) -> None:
     r = Random(seed)
     is_float = r.random() < 0.5
     ranges = draw_ranges(r, is_float, r.choice([1, 5, 40, 300]))
-    lo, hi = (np.array([own[i] for own in ranges], np.float64 if is_float else np.int64) for i in (0, 1))
+    lo, hi = (
+        np.array([own[i] for own in ranges], np.float64 if is_float else np.int64) for i in (0, 1)
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hot_points, "HOT_LEAST", r.choice([1, 2, 16]))
         patch.setattr(hot_points, "HOT_SHARE", r.choice([1, 4, 256]))

@@ -59,10 +59,14 @@ class Checked:
         assert len(hotspots) == n and hotspots.coverage == (1 - len(scattered) / n if n else 0)
         for number, members in groups.items():
             assert (number >= 0) == (members[0] in hot)
-            assert number >= 0 or len(members) < self.alpha * n, "(I1): a scattered group that should be hot"
+            assert number >= 0 or len(members) < self.alpha * n, (
+                "(I1): a scattered group that should be hot"
+            )
             assert max(self.twin[i][0] for i in members) <= min(self.twin[i][1] for i in members)
         assert hotspots.groups == len(groups)
-        assert len(groups) <= (1 + self.epsilon) * fewest(list(self.twin.values())) + 2 / self.alpha, "(I2)"
+        assert (
+            len(groups) <= (1 + self.epsilon) * fewest(list(self.twin.values())) + 2 / self.alpha
+        ), "(I2)"
         self.check_moves(hot)
 
     def check_hot(self, groups: dict[int, list[int]]) -> set[int]:
@@ -71,7 +75,9 @@ class Checked:
         for group in self.hotspots.hot_groups():
             ids = group.ids.tolist()
             assert sorted(ids) == sorted(groups[group.number])
-            assert len(ids) >= self.alpha / 2 * len(self.twin), "(I1): a hot group that is too small"
+            assert len(ids) >= self.alpha / 2 * len(self.twin), (
+                "(I1): a hot group that is too small"
+            )
             for query_id, lo, hi in zip(ids, group.lo.tolist(), group.hi.tolist(), strict=True):
                 assert (lo, hi) == self.twin[query_id]
                 assert lo <= group.common_lo <= group.common_hi <= hi
@@ -94,12 +100,15 @@ class Checked:
         assert moves.updates == self.updates
         assert moves.promoted + moves.demoted <= 5 * self.updates
         is_hot = {query_id: query_id in hot for query_id in self.twin}
-        self.moved += sum(self.was_hot.get(query_id, here) != here for query_id, here in is_hot.items())
+        self.moved += sum(
+            self.was_hot.get(query_id, here) != here for query_id, here in is_hot.items()
+        )
         self.was_hot = is_hot
         assert self.moved <= moves.promoted + moves.demoted
 
 
-# -- histories --------------------------------------------------------------------------------------
+# -- histories
+# --------------------------------------------------------------------------------------
 
 
 def intervals_of(kind: Any) -> st.SearchStrategy[Interval]:
@@ -126,11 +135,15 @@ def histories(draw: st.DrawFn) -> tuple[Any, list[Any]]:
     interval = intervals_of(kind)
     remove = st.tuples(st.just("remove"), st.integers(0, 10**6))
     step = st.one_of(
-        st.tuples(st.just("add"), interval), st.tuples(st.just("add"), interval), st.tuples(st.just("add"), interval),
-        remove, remove, st.tuples(st.just("replace"), st.integers(0, 10**6), interval),
+        st.tuples(st.just("add"), interval),
+        st.tuples(st.just("add"), interval),
+        st.tuples(st.just("add"), interval),
+        remove,
+        remove,
+        st.tuples(st.just("replace"), st.integers(0, 10**6), interval),
         st.tuples(st.just("bulk"), st.lists(interval, max_size=25)),
         st.tuples(st.just("drain"), st.integers(1, 12)),
-    )  # fmt: skip
+    )
     return kind, draw(st.lists(step, max_size=45))
 
 
@@ -162,12 +175,13 @@ ALPHAS = st.sampled_from([0.05, 0.1, 0.25, 0.5, 1.0])
 @given(histories(), ALPHAS, st.sampled_from([0.1, 0.5, 2.0]), st.sampled_from([8, 512]))
 def test_the_invariants_hold_after_every_step(
     history: tuple[Any, list[Any]], alpha: float, epsilon: float, block: int
-) -> None:  # fmt: skip
+) -> None:
     kind, steps = history
     play(Checked(alpha, epsilon, kind, block), steps)
 
 
-# -- hard cases -------------------------------------------------------------------------------------
+# -- hard cases
+# -------------------------------------------------------------------------------------
 
 
 def test_a_crowd_around_the_threshold_does_not_move_with_every_update() -> None:
@@ -206,7 +220,8 @@ def test_scattered_groups_become_hot_because_others_leave() -> None:
 
 
 def test_groups_that_are_made_when_others_become_hot_may_be_hot_too() -> None:
-    """Without the crowd at 100 too many groups are left; grouped anew, seven intervals around 25 are one."""
+    """Without the crowd at 100 too many groups are left; grouped anew, seven intervals around 25
+    are one."""
     checked = Checked(1.0, 0.4, np.int64)
     checked.add_many(list(range(9)), [(0, 10)] + [(20, 30)] * 3 + [(100, 100)] * 5)
     for query_id, interval in enumerate([(9, 21)] + [(22, 30)] * 4, 10):

@@ -19,12 +19,18 @@ def test_rows_come_and_go(seed: int) -> None:
     image, rows, next_row = Image(), dict[int, tuple[float, int]](), 0
     for _ in range(r.randint(1, 30)):
         size = r.choice([0, 1, 5, 60])
-        new = {next_row + i: (r.choice([-0.5, 0.0, 1.5, r.random()]), r.randint(0, 3)) for i in range(size)}
+        new = {
+            next_row + i: (r.choice([-0.5, 0.0, 1.5, r.random()]), r.randint(0, 3))
+            for i in range(size)
+        }
         next_row += size
         rows |= new
         values = list(new.values())
-        image = image.add(np.array([b for b, _ in values]), np.array([c for _, c in values], np.int64),
-                          np.array(list(new), np.int64))  # fmt: skip
+        image = image.add(
+            np.array([b for b, _ in values]),
+            np.array([c for _, c in values], np.int64),
+            np.array(list(new), np.int64),
+        )
         if r.random() < 0.3 and rows:
             gone = r.sample(list(rows), r.randint(1, len(rows)))
             asked = [*gone, next_row]  # the last is not there

@@ -1,8 +1,8 @@
 """Joins through rounds without Spark: whatever is asked, comes, goes, is abandoned or begins again.
 
-After every round records name, for every event, the queries with a candidate, and no other; after some, answers read
-turn by turn are those of a reader who comes late, in the same order, and add up to what a page of Python finds in all
-pairs.
+After every round records name, for every event, the queries with a candidate, and no other; after
+some, answers read turn by turn are those of a reader who comes late, in the same order, and add up
+to what a page of Python finds in all pairs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,17 @@ from headrace.families.joins.rowfiles import map_table
 from headrace.families.joins.store import Store
 from headrace.runtime.family import OK
 from tests.families.joins.asked import Asked, Row, draw_query, draw_row, rank
-from tests.families.joins.played import FORCED, Done, Kept, Played, Side, latest, pairs_there, stream, table
+from tests.families.joins.played import (
+    FORCED,
+    Done,
+    Kept,
+    Played,
+    Side,
+    latest,
+    pairs_there,
+    stream,
+    table,
+)
 
 
 @dataclass
@@ -79,14 +89,17 @@ class Checked:
             made.append(table(name, keys) if is_table else stream(name))
         return made
 
-    # -- steps --------------------------------------------------------------------------------------
+    # -- steps
+    # --------------------------------------------------------------------------------------
 
     def add(self) -> None:
         shape = Random(self.chance.choice(self.shapes))
         relations = shape.choice([("r", "s"), ("r", "s"), ("s", "r"), ("r", "r"), ("s", "s")])
         sides = [self.played.catalog.relation(name) for name in relations]
         is_bounded = self.is_bounded and self.chance.random() < 0.95
-        asked = draw_query(shape, self.chance, relations, all(side.time is not None for side in sides), is_bounded)
+        asked = draw_query(
+            shape, self.chance, relations, all(side.time is not None for side in sides), is_bounded
+        )
         self.names += 1
         name = f"q{self.names}"
         registered = self.played.add(name, asked.sql)
@@ -124,7 +137,12 @@ class Checked:
 
     def run(self, name: str) -> None:
         self.played.replan(name)
-        self.finish(name, self.split(latest(self.played.sides[name].relation, self.drawn(self.played.sides[name]))))
+        self.finish(
+            name,
+            self.split(
+                latest(self.played.sides[name].relation, self.drawn(self.played.sides[name]))
+            ),
+        )
 
     def finish(self, name: str, parts: Sequence[Sequence[Row]]) -> None:
         done = self.played.round(name, parts)
@@ -151,14 +169,19 @@ class Checked:
             u = self.rows if not side.relation.is_table else self.chance.randrange(3)
             rows.append(draw_row(self.chance, self.at_s, u))
         if side.relation.is_table and side.kept:  # some are known already
-            rows += [dict(own.row) for own in self.chance.choices(side.kept, k=3) if own.row["gone"] is not True]
+            rows += [
+                dict(own.row)
+                for own in self.chance.choices(side.kept, k=3)
+                if own.row["gone"] is not True
+            ]
         return rows
 
     def split(self, rows: Sequence[Row]) -> list[list[Row]]:
         cuts = sorted(self.chance.choices(range(len(rows) + 1), k=self.chance.choice([0, 0, 1, 3])))
         return [list(rows[a:b]) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
 
-    # -- checks -------------------------------------------------------------------------------------
+    # -- checks
+    # -------------------------------------------------------------------------------------
 
     def check_answers(self) -> None:
         late = self.played.new_reader()
@@ -175,7 +198,10 @@ class Checked:
 
     def watch(self, registered: Registered, schema: pa.Schema) -> None:
         """Read the turns that are new."""
-        log, watched = self.played.log(registered), self.watched.setdefault(registered.id, Watched())
+        log, watched = (
+            self.played.log(registered),
+            self.watched.setdefault(registered.id, Watched()),
+        )
         for tick in log.rounds(watched.tick):
             found = log.read(registered.id, registered.query, tick)
             watched.tick = tick
@@ -190,9 +216,10 @@ class Checked:
             return Counter()
         left, right = (self.played.sides[name] for name in asked.relations)
         return Counter(
-            asked.shown(x.row, y.row) for x, y in pairs_there(left, right, 1 << 60)
+            asked.shown(x.row, y.row)
+            for x, y in pairs_there(left, right, 1 << 60)
             if max(x.came, y.came) >= since and self.is_answer(registered.id, asked, x, y)
-        )  # fmt: skip
+        )
 
     def is_answer(self, query_id: int, asked: Asked, x: Kept, y: Kept) -> bool:
         key = query_id, id(x), id(y)
@@ -212,20 +239,36 @@ class Checked:
             asked = {r.id: a for a, r in self.standing if self._joint(r) == look.joint}
             own = done.turn.files if look.other == done.relation else ()
             files = {(file.round_id, file.part) for file in (*look.files, *own)}
-            there = [k for k in self.played.sides[look.other].kept if _was_there(k, done, look.side)]
+            there = [
+                k for k in self.played.sides[look.other].kept if _was_there(k, done, look.side)
+            ]
             looked = [k for k in there if k.place[:2] in files]
             looks.add((look.joint, look.side))
             for part, rows in events.items():
                 for number, event in enumerate(rows):
-                    theirs = {i for i in found.get((look.number, part, number), set()) if i in asked}
-                    ours = {i for i, own in asked.items() if event.kind == OK
-                            and any(own.is_candidate(*_pair(look.side, event, k)) for k in looked)}  # fmt: skip
+                    theirs = {
+                        i for i in found.get((look.number, part, number), set()) if i in asked
+                    }
+                    ours = {
+                        i
+                        for i, own in asked.items()
+                        if event.kind == OK
+                        and any(own.is_candidate(*_pair(look.side, event, k)) for k in looked)
+                    }
                     assert theirs == ours, (asked, look.side, theirs, ours, event)
                     if len(looked) < len(there):  # rows that are past are no answers
-                        assert not any(own.answers(*_pair(look.side, event, k)) for i, own in asked.items()
-                                       if i not in ours and event.kind == OK for k in there)  # fmt: skip
-        expected = {(self._joint(r), side) for _, r in self.standing for side in (0, 1)
-                    if self._joint(r).relations[side] == done.relation}  # fmt: skip
+                        assert not any(
+                            own.answers(*_pair(look.side, event, k))
+                            for i, own in asked.items()
+                            if i not in ours and event.kind == OK
+                            for k in there
+                        )
+        expected = {
+            (self._joint(r), side)
+            for _, r in self.standing
+            for side in (0, 1)
+            if self._joint(r).relations[side] == done.relation
+        }
         assert expected <= looks
 
     def affected(self, done: Done) -> dict[tuple[int, int, int], set[int]]:
@@ -251,8 +294,18 @@ class Checked:
         return share(query, relations(query.source), relations(query.joined)).joint
 
     def check_odd(self, done: Done) -> None:
-        odd = [k.row for kept in done.comes.values() for k in kept if k.kind == OK and any(
-            a.is_odd(side, k.row) for a, _ in self.standing for side in (0, 1) if a.relations[side] == done.relation)]
+        odd = [
+            k.row
+            for kept in done.comes.values()
+            for k in kept
+            if k.kind == OK
+            and any(
+                a.is_odd(side, k.row)
+                for a, _ in self.standing
+                for side in (0, 1)
+                if a.relations[side] == done.relation
+            )
+        ]
         assert done.join.odd == len(odd)
         folder = self.played.sides[done.relation].ledger.folder
         path = self.played.home.root / folder / "dead" / f"{done.join.round_id:012d}.joins.jsonl"
@@ -263,7 +316,8 @@ class Checked:
 
 
 def _was_there(kept: Kept, done: Done, side: int) -> bool:
-    """Events of side 0 find what was there before their turn, those of side 1 what is there after it."""
+    """Events of side 0 find what was there before their turn, those of side 1 what is there after
+    it."""
     return kept.is_there(done.join.tick - 1 if side == 0 else done.join.tick)
 
 
@@ -285,14 +339,21 @@ def check_seed(seed: int, steps: int) -> None:
     chance = Random(seed)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         for module, name, values in (
-            (probes, "DENSE_MAX", (512, 512, 0, 1)), (band_probes, "DENSE_MAX", (512, 512, 0, 1)),
-            (band_probes, "AT_ONCE", (1 << 23, 1)), (band_probes, "FEW_GROUPS", (16, 0)),
-            (band_probes, "STEP_S", (2.5e-9, 0.0)), (hot_points, "HOT_LEAST", (16, 2)),
-            (band_scattered, "ROOM", (1 << 21, 3)), (image, "RATIO", (8, 1)),
-            (standing, "RATIO", (4, 2, 1)), (blocks, "FEW", (1024, 0, 0)), (spans, "TURNS", (64, 1, 3)),
+            (probes, "DENSE_MAX", (512, 512, 0, 1)),
+            (band_probes, "DENSE_MAX", (512, 512, 0, 1)),
+            (band_probes, "AT_ONCE", (1 << 23, 1)),
+            (band_probes, "FEW_GROUPS", (16, 0)),
+            (band_probes, "STEP_S", (2.5e-9, 0.0)),
+            (hot_points, "HOT_LEAST", (16, 2)),
+            (band_scattered, "ROOM", (1 << 21, 3)),
+            (image, "RATIO", (8, 1)),
+            (standing, "RATIO", (4, 2, 1)),
+            (blocks, "FEW", (1024, 0, 0)),
+            (spans, "TURNS", (64, 1, 3)),
             (spans, "SPANS_MAX", (64, 1)),
-            (expand, "PAIRS_AT_ONCE", (1 << 22, 1 << 22, 50)), (store, "OPEN_MAX", (4096, 4096, 2)),
-        ):  # fmt: skip
+            (expand, "PAIRS_AT_ONCE", (1 << 22, 1 << 22, 50)),
+            (store, "OPEN_MAX", (4096, 4096, 2)),
+        ):
             stack.enter_context(patch.object(module, name, chance.choice(values)))
         checked = Checked(Path(folder) / "home", chance)
         for _ in range(chance.choice([1, 4, 25])):

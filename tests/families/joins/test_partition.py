@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from headrace.families.joins.partition import Partition, canonical
 from headrace.families.joins.partition_kernels import BASE, LOST
 from headrace.families.joins.roll import Roll
-from headrace.families.joins.shelf_kernels import BLOCK, USED, Shelf, drop, last_from, new_shelf, put, with_room
+from headrace.families.joins.shelf_kernels import (
+    BLOCK,
+    USED,
+    Shelf,
+    drop,
+    last_from,
+    new_shelf,
+    put,
+    with_room,
+)
 from tests.families.joins.stabbing import LEAST, MOST, Interval, fewest
 
 
@@ -22,7 +31,9 @@ def intervals_of(kind: Any) -> st.SearchStrategy[Interval]:
     """Clustered, scattered, points, and one-sided ones."""
     whole = kind is np.int64
     ends: tuple[Any, Any] = (LEAST, MOST) if whole else (-math.inf, math.inf)
-    value: st.SearchStrategy[Any] = st.integers(0, 40) if whole else st.integers(0, 80).map(lambda x: x / 2 + 0.1)
+    value: st.SearchStrategy[Any] = (
+        st.integers(0, 40) if whole else st.integers(0, 80).map(lambda x: x / 2 + 0.1)
+    )
     wide: st.SearchStrategy[Any] = st.integers(LEAST, MOST) if whole else st.floats(allow_nan=False)
     return st.one_of(
         st.tuples(value, value).map(lambda pair: (min(pair), max(pair))),
@@ -36,14 +47,17 @@ def intervals_of(kind: Any) -> st.SearchStrategy[Interval]:
 
 
 KINDS = st.sampled_from([np.float64, np.int64])
-LISTS = KINDS.flatmap(lambda kind: st.tuples(st.just(kind), st.lists(intervals_of(kind), max_size=40)))
+LISTS = KINDS.flatmap(
+    lambda kind: st.tuples(st.just(kind), st.lists(intervals_of(kind), max_size=40))
+)
 
 
 def arrays_of(kind: Any, intervals: list[Interval]) -> tuple[Any, Any]:
     return np.array([lo for lo, _ in intervals], kind), np.array([hi for _, hi in intervals], kind)
 
 
-# -- the canonical one ------------------------------------------------------------------------------
+# -- the canonical one
+# ------------------------------------------------------------------------------
 
 
 @given(LISTS)
@@ -70,7 +84,8 @@ def test_half_a_million_intervals_are_partitioned_exactly(seed: int) -> None:
     assert np.all(lo <= found.lo[found.group]) and np.all(found.hi[found.group] <= hi)
 
 
-# -- the shelf --------------------------------------------------------------------------------------
+# -- the shelf
+# --------------------------------------------------------------------------------------
 
 
 def contents(shelf: Shelf) -> list[tuple[Any, Any, int]]:
@@ -78,8 +93,12 @@ def contents(shelf: Shelf) -> list[tuple[Any, Any, int]]:
     for block in shelf.order[: shelf.counts[USED]]:
         n = int(shelf.size[block])
         assert 0 < n <= shelf.lo.shape[1] and shelf.least[block] == shelf.hi[block, :n].min()
-        found += zip(shelf.lo[block, :n].tolist(), shelf.hi[block, :n].tolist(), shelf.item[block, :n].tolist(),
-                     strict=True)  # fmt: skip
+        found += zip(
+            shelf.lo[block, :n].tolist(),
+            shelf.hi[block, :n].tolist(),
+            shelf.item[block, :n].tolist(),
+            strict=True,
+        )
     return found
 
 
@@ -102,7 +121,10 @@ def test_a_shelf_keeps_its_entries_in_order(kind: Any, block: int, values: int, 
             put(shelf, kind(lo), kind(hi), step)
             twin[step] = lo, hi
         if step % 97 == 0:
-            held = sorted(((lo, hi, item) for item, (lo, hi) in twin.items()), key=lambda entry: (entry[0], entry[2]))
+            held = sorted(
+                ((lo, hi, item) for item, (lo, hi) in twin.items()),
+                key=lambda entry: (entry[0], entry[2]),
+            )
             assert contents(shelf) == held
             key = random.randrange(values)
             found, at = last_from(shelf, kind(key))
@@ -129,7 +151,8 @@ def test_blocks_are_merged_when_most_entries_go() -> None:
     assert len(contents(shelf)) == 20 * BLOCK // 16
 
 
-# -- the dynamic one --------------------------------------------------------------------------------
+# -- the dynamic one
+# --------------------------------------------------------------------------------
 
 
 class Checked:
@@ -178,33 +201,52 @@ class Checked:
         assert set(roll.ids[slots].tolist()) == groups.keys()
         assert partition.size == len(self.twin) == slots.size
         ranges = partition.ranges()
-        assert len(partition) == ranges.number.size <= (1 + partition.epsilon) * fewest(list(self.twin.values()))
+        assert (
+            len(partition)
+            == ranges.number.size
+            <= (1 + partition.epsilon) * fewest(list(self.twin.values()))
+        )
         sizes: dict[int, int] = {}
-        common = dict(zip(ranges.number.tolist(), zip(ranges.lo.tolist(), ranges.hi.tolist(), strict=True),
-                          strict=True))  # fmt: skip
+        common = dict(
+            zip(
+                ranges.number.tolist(),
+                zip(ranges.lo.tolist(), ranges.hi.tolist(), strict=True),
+                strict=True,
+            )
+        )
         for query_id, group in groups.items():
             sizes[group] = sizes.get(group, 0) + 1
             lo, hi = self.twin[query_id]
             assert lo <= common[group][0] <= common[group][1] <= hi
         assert dict(zip(ranges.number.tolist(), ranges.size.tolist(), strict=True)) == sizes
         most = max(sizes.values(), default=0)
-        assert set(partition.with_at_least(max(most, 1))) == {g for g, n in sizes.items() if n == most}
+        assert set(partition.with_at_least(max(most, 1))) == {
+            g for g, n in sizes.items() if n == most
+        }
         self.check_witnesses(set(slots.tolist()))
         self.check_only_one_group_was_touched(groups, touched)
 
     def check_witnesses(self, standing: set[int]) -> None:
-        """No partition can have fewer groups than are counted on: so many members stand that do not overlap."""
+        """No partition can have fewer groups than are counted on: so many members stand that do not
+        overlap."""
         groups, roll = self.partition._groups, self.roll
         witness = groups.witness[: groups.counts[BASE]]
         witness = witness[witness >= 0]
-        assert witness.size == groups.counts[BASE] - groups.counts[LOST] and set(witness.tolist()) <= standing
+        assert (
+            witness.size == groups.counts[BASE] - groups.counts[LOST]
+            and set(witness.tolist()) <= standing
+        )
         assert np.all(roll.hi[witness[:-1]] < roll.lo[witness[1:]])
 
     def check_only_one_group_was_touched(self, groups: dict[int, int], touched: int | None) -> None:
         if self.partition.rebuilds == self.builds:
-            assert all(self.was[i] == g for i, g in groups.items() if i != touched and i in self.was)
+            assert all(
+                self.was[i] == g for i, g in groups.items() if i != touched and i in self.was
+            )
         elif touched is not None:
-            assert not set(self.was.values()) & set(groups.values()), "a number is of one group, ever"
+            assert not set(self.was.values()) & set(groups.values()), (
+                "a number is of one group, ever"
+            )
         self.was, self.builds = groups, self.partition.rebuilds
 
 
@@ -213,15 +255,22 @@ def histories(draw: st.DrawFn) -> tuple[Any, float, list[Any]]:
     kind = draw(KINDS)
     interval = intervals_of(kind)
     step = st.one_of(
-        interval, interval, interval, st.integers(0, 10**6), st.integers(0, 10**6),
-        st.lists(interval, max_size=12), st.tuples(st.integers(1, 3)),
-    )  # fmt: skip
+        interval,
+        interval,
+        interval,
+        st.integers(0, 10**6),
+        st.integers(0, 10**6),
+        st.lists(interval, max_size=12),
+        st.tuples(st.integers(1, 3)),
+    )
     return kind, draw(st.sampled_from([0.05, 0.5, 1.0, 3.0])), draw(st.lists(step, max_size=50))
 
 
 @settings(max_examples=200)
 @given(histories(), st.sampled_from([4, 8, BLOCK]))
-def test_a_partition_is_small_and_sound_after_every_step(history: tuple[Any, float, list[Any]], block: int) -> None:
+def test_a_partition_is_small_and_sound_after_every_step(
+    history: tuple[Any, float, list[Any]], block: int
+) -> None:
     kind, epsilon, steps = history
     checked = Checked(kind, epsilon, block)
     next_id = 0
@@ -258,15 +307,20 @@ def test_many_in_few_groups_and_in_many_stay_sound(spread: int) -> None:
 
 
 def test_a_rebuild_is_due_only_when_witnesses_leave_or_groups_come() -> None:
-    """Members that end last leave: the paper's count of them would ask for a rebuild at every other one."""
+    """Members that end last leave: the paper's count of them would ask for a rebuild at every other
+    one."""
     checked = Checked(np.int64, 0.5, 8)
-    checked.add_many(0, [(0, 10 + i) for i in range(300)] + [(1_000, 1_010 + i) for i in range(300)])
+    checked.add_many(
+        0, [(0, 10 + i) for i in range(300)] + [(1_000, 1_010 + i) for i in range(300)]
+    )
     before = checked.partition.rebuilds
     for query_id in [*range(1, 300), *range(301, 600)]:
         checked.remove(query_id)
     assert checked.partition.rebuilds == before
     checked.remove(0)
-    assert checked.partition.rebuilds == before, "two groups were, one witness and one group are left"
+    assert checked.partition.rebuilds == before, (
+        "two groups were, one witness and one group are left"
+    )
 
 
 def test_groups_that_come_and_go_do_not_take_memory_for_ever() -> None:
@@ -297,9 +351,12 @@ def test_what_is_not_of_the_kind_is_refused() -> None:
 
 
 def test_groups_that_only_witnesses_kept_apart_become_one() -> None:
-    """Long ones in twenty groups, each with a short one; the short ones leave, and one point would do for the rest."""
+    """Long ones in twenty groups, each with a short one; the short ones leave, and one point would
+    do for the rest."""
     checked = Checked(np.int64, 0.5, 8)
-    checked.add_many(0, [(10 * i, 10 * i + 1) for i in range(20)] + [(10 * i, 1_000) for i in range(20)])
+    checked.add_many(
+        0, [(10 * i, 10 * i + 1) for i in range(20)] + [(10 * i, 1_000) for i in range(20)]
+    )
     assert len(checked.partition) == 20
     for query_id in range(20):
         checked.remove(query_id)
@@ -309,7 +366,9 @@ def test_groups_that_only_witnesses_kept_apart_become_one() -> None:
 def test_groups_that_are_taken_count_no_more() -> None:
     """Six groups where four would do, beside two apart: allowed with them, and not without."""
     checked = Checked(np.int64, 0.4, 8)
-    checked.add_many(0, [(0, 10), (20, 30), (1_000, 1_010), (1_020, 1_030), (5_000, 5_001), (6_000, 6_001)])
+    checked.add_many(
+        0, [(0, 10), (20, 30), (1_000, 1_010), (1_020, 1_030), (5_000, 5_001), (6_000, 6_001)]
+    )
     for next_id, interval in enumerate([(9, 21), (22, 30), (1_009, 1_021), (1_022, 1_030)], 10):
         checked.add(next_id, interval)
     assert len(checked.partition) == 8

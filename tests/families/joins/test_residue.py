@@ -31,11 +31,17 @@ def texts(exprs: Sequence[Expr], rows: Rows) -> list[pa.Array]:
     return [pa.array([emit(expr, sides=("r.", "s."))] * rows[0].num_rows) for expr in exprs]
 
 
-@pytest.mark.parametrize(("outputs", "name"), [
-    ("r.n, s.b", "change"), ("r.n AS change", "_change"), ("r.n AS Change", "_change"),
-    ("r.n AS change, s.n AS _change", "__change"), ("r.n AS _CHANGE, s.n AS CHANGE", "__change"),
-    ("r.n AS _change", "change"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("outputs", "name"),
+    [
+        ("r.n, s.b", "change"),
+        ("r.n AS change", "_change"),
+        ("r.n AS Change", "_change"),
+        ("r.n AS change, s.n AS _change", "__change"),
+        ("r.n AS _CHANGE, s.n AS CHANGE", "__change"),
+        ("r.n AS _change", "change"),
+    ],
+)
 def test_no_column_of_the_query_is_taken_for_the_change(outputs: str, name: str) -> None:
     query = selected(outputs)
     own = [o.name for o in query.outputs]
@@ -46,7 +52,12 @@ def test_no_column_of_the_query_is_taken_for_the_change(outputs: str, name: str)
 
 def test_both_zeros_are_constants_of_their_own() -> None:
     here = answers_of(selected("r.b * 0e0 AS p, r.b * -0e0 AS m"), Conditions(), ROWS, None, texts)
-    assert [[str(v) for v in c.to_pylist()] for c in here.columns] == [["0.0", "-0.0"], ["-0.0", "0.0"]]
+    assert [[str(v) for v in c.to_pylist()] for c in here.columns] == [
+        ["0.0", "-0.0"],
+        ["-0.0", "0.0"],
+    ]
     query = selected("CAST(r.b * 0e0 AS STRING) AS p, CAST(r.b * -0e0 AS STRING) AS m")
     asked = answers_of(query, Conditions(), ROWS, None, texts)
-    assert [c.to_pylist()[0] for c in asked.columns] == [f"cast((r.`b` * {z}D) AS string)" for z in ("0.0", "-0.0")]
+    assert [c.to_pylist()[0] for c in asked.columns] == [
+        f"cast((r.`b` * {z}D) AS string)" for z in ("0.0", "-0.0")
+    ]

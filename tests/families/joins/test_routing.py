@@ -1,4 +1,5 @@
-"""Each event by the method that is cheapest for it: the answer is that of a page of Python, whatever is chosen."""
+"""Each event by the method that is cheapest for it: the answer is that of a page of Python,
+whatever is chosen."""
 
 from __future__ import annotations
 
@@ -76,7 +77,10 @@ def brute_force(queries: Rectangles, rows: Rows, events: Events) -> list[list[in
     found = []
     for a, b in zip(events.a, events.b, strict=True):
         c = rows.c[rows.b == b]
-        meets = [bool(np.any((lo <= c) & (c <= hi))) for lo, hi in zip(queries.c_lo, queries.c_hi, strict=True)]
+        meets = [
+            bool(np.any((lo <= c) & (c <= hi)))
+            for lo, hi in zip(queries.c_lo, queries.c_hi, strict=True)
+        ]
         has = (queries.a_lo <= a) & (a <= queries.a_hi)
         found.append(sorted(queries.ids[has & np.array(meets, np.bool_)].tolist()))
     return found
@@ -89,21 +93,38 @@ def test_the_cheapest_line_is_chosen() -> None:
     methods = Methods(queries, canonical(queries.c_lo, queries.c_hi).group)
     met = methods.meet(rows, events)
     assert methods.shape.groups == 24 and "hotspots" not in methods.shape.ways
-    router = Router({"groups": (0, 8 / 24, 0, 0), "hotspots": NOTHING["hotspots"], "select_first": (0, 1, 0, 0.01),
-                     "join_first": (0, 1, 0, 0.2, 0)})  # fmt: skip
-    costs = np.array([router.seconds(m, met) if m != "hotspots" else np.full(500, np.inf) for m in METHODS])
+    router = Router(
+        {
+            "groups": (0, 8 / 24, 0, 0),
+            "hotspots": NOTHING["hotspots"],
+            "select_first": (0, 1, 0, 0.01),
+            "join_first": (0, 1, 0, 0.2, 0),
+        }
+    )
+    costs = np.array(
+        [router.seconds(m, met) if m != "hotspots" else np.full(500, np.inf) for m in METHODS]
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "SAVED_MIN", 0.0)
         chosen = router.choose(met)
-    assert np.array_equal(costs[chosen, np.arange(500)], costs.min(axis=0)) and set(chosen.tolist()) == {0, 2, 3}
-    alike = Router({"groups": (0, 8 / 24, 0, 0), "select_first": (0, 7.5, 0, 0), "join_first": (0, 7, 0, 0.01, 0)})
+    assert np.array_equal(costs[chosen, np.arange(500)], costs.min(axis=0)) and set(
+        chosen.tolist()
+    ) == {0, 2, 3}
+    alike = Router(
+        {
+            "groups": (0, 8 / 24, 0, 0),
+            "select_first": (0, 7.5, 0, 0),
+            "join_first": (0, 7, 0, 0.01, 0),
+        }
+    )
     assert len(set(alike.choose(met).tolist())) == 1, "not worth it"
     alone = Events(events.a[:3], np.full(3, -1, np.int64))
     assert router.choose(methods.meet(rows, alone)).tolist() == [0, 0, 0], "nothing joins"
 
 
 def test_lines_are_fitted_to_what_is_measured() -> None:
-    """Time grows with what the features count, so an event that has much of it is told from one that has none."""
+    """Time grows with what the features count, so an event that has much of it is told from one
+    that has none."""
     rng = np.random.default_rng(4)
     queries, rows = draw_rectangles(rng, 5_000, 600.0, 0.1), draw_keyed_rows(rng, 200, 20_000)
     methods = Methods(queries, canonical(queries.c_lo, queries.c_hi).group, 0.03)
@@ -111,7 +132,9 @@ def test_lines_are_fitted_to_what_is_measured() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "BATCH", 64)
         router = Router.fit(methods, rows.c, met)
-    assert set(router.rates) == set(METHODS) and all(r >= 0 for own in router.rates.values() for r in own)
+    assert set(router.rates) == set(METHODS) and all(
+        r >= 0 for own in router.rates.values() for r in own
+    )
     for method in METHODS:
         assert 1e-8 < float(router.seconds(method, met).mean()) < 1e-1
         assert features(method, met).shape == (640, RATES[method] - 1)
@@ -125,15 +148,23 @@ def test_rates_that_are_known_are_found_again() -> None:
     assert found == pytest.approx(rates, abs=1e-12)
     noisy = columns @ rates * rng.uniform(0.9, 1.1, 40)
     assert np.all(routing._least_squares(columns / noisy[:, None]) >= 0)
-    assert routing._least_squares(np.array([[0.0, 2.0], [0.0, 2.0]])) == pytest.approx([0.0, 0.5]), "a feature of 0"
+    assert routing._least_squares(np.array([[0.0, 2.0], [0.0, 2.0]])) == pytest.approx(
+        [0.0, 0.5]
+    ), "a feature of 0"
 
 
 def test_rates_are_kept_and_read() -> None:
     router = Router({"groups": (1e-8, 0.0, 2.5e-9, 1.0), "join_first": (0.0, 1.0, 2.0, 3.0, 4.0)})
     assert Router.from_json(json.loads(json.dumps(router.to_json()))) == router
-    for wrong in ({}, {"hotspots": [1.0] * 6}, {"groups": [1.0]}, {"merge": [1.0, 2.0]},
-                  {"groups": [1.0, -1.0, 0.0, 1.0]}, {"groups": [1.0, float("nan"), 0.0, 1.0]},
-                  {"groups": [0.0] * 4}):  # fmt: skip
+    for wrong in (
+        {},
+        {"hotspots": [1.0] * 6},
+        {"groups": [1.0]},
+        {"merge": [1.0, 2.0]},
+        {"groups": [1.0, -1.0, 0.0, 1.0]},
+        {"groups": [1.0, float("nan"), 0.0, 1.0]},
+        {"groups": [0.0] * 4},
+    ):
         with pytest.raises(CatalogError):
             Router.from_json(wrong)
 
@@ -154,7 +185,12 @@ def test_a_second_method_must_be_worth_its_call() -> None:
     met = methods.meet(rows, draw_keyed_events(rng, rows, 100))
     middle = float(np.median(met.having))
     groups = methods.shape.groups
-    router = Router({"groups": (3_000.0 / groups, middle / groups, 0.0, 0.0), "select_first": (0.0, 0.0, 1.0, 0.0)})
+    router = Router(
+        {
+            "groups": (3_000.0 / groups, middle / groups, 0.0, 0.0),
+            "select_first": (0.0, 0.0, 1.0, 0.0),
+        }
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(routing, "SAVED_MIN", 0.0)
         assert router.ways(met) == (2,) and router.ways(met, 1_000) == (0, 2)
@@ -183,7 +219,9 @@ def test_ranges_of_c_without_an_end_crowd_the_tree() -> None:
     apart = Methods(Rectangles(ids, a, a + 1, c, c + 0.5), np.arange(1_000, dtype=np.int32)).shape
     one = np.zeros(1_000, np.int32)
     open_ended = Methods(Rectangles(ids, a, a + 1, c - 1_000, np.full(1_000, np.inf)), one).shape
-    whole = Methods(Rectangles(ids, a, a + 1, np.full(1_000, -np.inf), np.full(1_000, np.inf)), one).shape
+    whole = Methods(
+        Rectangles(ids, a, a + 1, np.full(1_000, -np.inf), np.full(1_000, np.inf)), one
+    ).shape
     assert 0 < apart.crowding < 0.25 < open_ended.crowding < whole.crowding == 1.0
 
 
@@ -213,7 +251,9 @@ def test_few_events_tell_that_one_method_is_for_all() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Methods, "meet", watched)
-        (only,) = Router({"groups": (0.0,) * 4, "select_first": (0.0, 1.0, 0.0, 0.0)}).run(methods, rows, events)
+        (only,) = Router({"groups": (0.0,) * 4, "select_first": (0.0, 1.0, 0.0, 0.0)}).run(
+            methods, rows, events
+        )
     none = Events(events.a[:0], events.b[:0])
     ((_, places, found),) = Router(NOTHING).run(methods, rows, none)
     assert places.size == 0 and methods.affected(found, 0) == []

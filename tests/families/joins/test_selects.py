@@ -28,17 +28,30 @@ def test_every_affected_query_and_no_other(seed: int) -> None:
     size = r.choice([1, 3, 40, 300])
     a_ranges, c_ranges = draw_ranges(r, is_float, size), draw_ranges(r, is_float, size)
     rows, events = draw_rows(r, is_float), draw_events(r, is_float)
-    sides = [np.array([own[i] for own in ranges], kind) for ranges in (a_ranges, c_ranges) for i in (0, 1)]
+    sides = [
+        np.array([own[i] for own in ranges], kind)
+        for ranges in (a_ranges, c_ranges)
+        for i in (0, 1)
+    ]
     pairs = list(zip(a_ranges, c_ranges, strict=True))
     wanted = [
-        {q for q, (own_a, own_c) in enumerate(pairs) if own_a[0] <= a <= own_a[1] and any(
-            b == row_b and own_c[0] <= c <= own_c[1] for row_b, c in zip(rows.b, rows.c, strict=True))}
+        {
+            q
+            for q, (own_a, own_c) in enumerate(pairs)
+            if own_a[0] <= a <= own_a[1]
+            and any(
+                b == row_b and own_c[0] <= c <= own_c[1]
+                for row_b, c in zip(rows.b, rows.c, strict=True)
+            )
+        }
         for a, b in zip(events.a, events.b, strict=True)
-    ]  # fmt: skip
+    ]
     index = SelectIndex.build(Rectangles(np.arange(size) * 10, *sides), groups_of(c_ranges))
     ends, found = index.affected(index.probe(rows, events), events.b.size)
     starts = np.append(0, ends[:-1])
-    assert [sorted(found[s:e] // 10) for s, e in zip(starts, ends, strict=True)] == [sorted(own) for own in wanted]
+    assert [sorted(found[s:e] // 10) for s, e in zip(starts, ends, strict=True)] == [
+        sorted(own) for own in wanted
+    ]
     check_runs(sides, rows, events, np.append(0, ends), found // 10)
     check_rivals(sides, rows, events, wanted)
 
@@ -56,7 +69,10 @@ def check_runs(sides: list[Numbers], rows: Rows, events: Events, at: Ints, queri
 
 def draw_rows(r: Random, is_float: bool) -> Rows:
     size = r.choice([0, 1, 30])
-    b, values = np.array([r.randint(0, 3) for _ in range(size)], np.int64), draw_numbers(r, is_float, size)
+    b, values = (
+        np.array([r.randint(0, 3) for _ in range(size)], np.int64),
+        draw_numbers(r, is_float, size),
+    )
     values = values[r.sample(range(size), size)]
     order = np.lexsort((values, b))
     return Rows(b[order], values[order])
@@ -65,7 +81,10 @@ def draw_rows(r: Random, is_float: bool) -> Rows:
 def draw_events(r: Random, is_float: bool) -> Events:
     size = r.choice([1, 12])
     a = draw_numbers(r, is_float, size)
-    return Events(a[r.sample(range(size), size)], np.sort(np.array([r.randint(-1, 4) for _ in range(size)], np.int64)))
+    return Events(
+        a[r.sample(range(size), size)],
+        np.sort(np.array([r.randint(-1, 4) for _ in range(size)], np.int64)),
+    )
 
 
 def check_rivals(sides: list[Numbers], rows: Rows, events: Events, wanted: list[set[int]]) -> None:
@@ -77,7 +96,9 @@ def check_rivals(sides: list[Numbers], rows: Rows, events: Events, wanted: list[
     marks = Marks(np.full(order.size, -1, np.int32), np.empty(events.b.size, np.int64))
     at = np.arange(events.b.size + 1) * order.size
     ids = np.empty(at[-1], np.int32)
-    select_rivals.join_first(packed.boxes, packed.nodes, packed.levels, rows.c, first, last, events.a, marks, at, ids)
+    select_rivals.join_first(
+        packed.boxes, packed.nodes, packed.levels, rows.c, first, last, events.a, marks, at, ids
+    )
     check_marks(marks, packed.order, wanted)
     for method, more in (("naive", ()), ("select_first", (most,))):
         marks = Marks(np.full(order.size, -1, np.int32), np.empty(events.b.size, np.int64))
@@ -89,13 +110,17 @@ def check_marks(marks: Marks, order: Ints, wanted: list[set[int]]) -> None:
     """Queries are in this order."""
     assert marks.counts.tolist() == [len(own) for own in wanted]
     for place, q in enumerate(order.tolist()):
-        assert marks.event[place] == max((e for e, own in enumerate(wanted) if q in own), default=-1)
+        assert marks.event[place] == max(
+            (e for e, own in enumerate(wanted) if q in own), default=-1
+        )
 
 
 def test_many_groups_take_no_more_room() -> None:
     """Events go through them in small parts, with the same records."""
     rng = np.random.default_rng(9)
-    sides = [side for _ in range(2) for lo in [rng.integers(0, 10**6, 300)] for side in (lo, lo + 20_000)]
+    sides = [
+        side for _ in range(2) for lo in [rng.integers(0, 10**6, 300)] for side in (lo, lo + 20_000)
+    ]
     index = SelectIndex.build(Rectangles(np.arange(300), *sides), np.arange(300, dtype=np.int32))
     rows = Rows(np.zeros(40, np.int64), np.sort(rng.integers(0, 10**6, 40)))
     events = Events(rng.integers(0, 10**6, 500), np.zeros(500, np.int64))

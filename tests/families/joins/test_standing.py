@@ -1,4 +1,5 @@
-"""The queries of a joint as they come and go: every live range is in one level, levels are few, work is bounded."""
+"""The queries of a joint as they come and go: every live range is in one level, levels are few,
+work is bounded."""
 
 from __future__ import annotations
 
@@ -23,11 +24,14 @@ from headrace.sql.tree import Column
 from headrace.values import BIGINT, DOUBLE, Type
 
 JOINTS = {
-    kind.name: Joint(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),))) for kind in (BIGINT, DOUBLE)
+    kind.name: Joint(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),)))
+    for kind in (BIGINT, DOUBLE)
 } | {"select": Joint(("r", "s"), SELECT, ((), ()), (Column("a", BIGINT), Column("c", BIGINT, 1)))}
 FAR = 1 << 62
 ENDS = [(lo, lo + length) for lo in range(-9, 9) for length in range(5)]
-STEPS = st.lists(st.tuples(st.integers(0, 30), st.floats(0, 1), st.integers(1, 5)), min_size=1, max_size=30)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 30), st.floats(0, 1), st.integers(1, 5)), min_size=1, max_size=30
+)
 
 
 def boxes(joint: Joint, ends: Sequence[tuple[int, int]]) -> tuple[Box, ...]:
@@ -38,7 +42,9 @@ def boxes(joint: Joint, ends: Sequence[tuple[int, int]]) -> tuple[Box, ...]:
 
 def ranges(level: Level) -> list[tuple[int, Box]]:
     columns = level.lo[0], level.hi[0], level.lo[1], level.hi[1]
-    return list(zip(level.ids.tolist(), zip(*(c.tolist() for c in columns), strict=True), strict=True))
+    return list(
+        zip(level.ids.tolist(), zip(*(c.tolist() for c in columns), strict=True), strict=True)
+    )
 
 
 def check(standing: Standing, live: Mapping[int, Sequence[Box]]) -> None:
@@ -67,7 +73,9 @@ def check_groups(level: Level, side: int) -> None:
 @pytest.mark.parametrize("name", JOINTS)
 @settings(max_examples=60)
 @given(steps=STEPS, seed=st.integers(0, 99))
-def test_every_live_range_is_in_one_level(name: str, steps: list[tuple[int, float, int]], seed: int) -> None:
+def test_every_live_range_is_in_one_level(
+    name: str, steps: list[tuple[int, float, int]], seed: int
+) -> None:
     joint, chance = JOINTS[name], Random(seed)
     standing, live, next_id = Standing(joint), dict[int, tuple[Box, ...]](), 1
     inserted = dropped = 0
@@ -126,7 +134,9 @@ def test_levels_become_one_when_they_have_cost_as_much(name: str) -> None:
 @pytest.mark.parametrize("name", JOINTS)
 @settings(max_examples=60)
 @given(steps=STEPS, seed=st.integers(0, 99))
-def test_groups_of_one_index_are_known_without_it(name: str, steps: list[tuple[int, float, int]], seed: int) -> None:
+def test_groups_of_one_index_are_known_without_it(
+    name: str, steps: list[tuple[int, float, int]], seed: int
+) -> None:
     joint, chance = JOINTS[name], Random(seed)
     standing, live, next_id = Standing(joint), dict[int, tuple[Box, ...]](), 1
     ends = [*ENDS, (-FAR, 3), (-2, FAR), (-FAR, FAR)]
@@ -144,7 +154,9 @@ def test_groups_of_one_index_are_known_without_it(name: str, steps: list[tuple[i
             groups = standing._tracked.groups(grouping(joint, side))
             assert fewest <= groups <= (1 + EPSILON) * fewest + 2 / ALPHA
             tally, ranges_there = standing.tally(side), sum(map(len, live.values()))
-            assert (tally["fewest"], tally["ranges"]) == (groups, ranges_there) and 0 <= tally["hot"] <= ranges_there
+            assert (tally["fewest"], tally["ranges"]) == (groups, ranges_there) and 0 <= tally[
+                "hot"
+            ] <= ranges_there
 
 
 def test_a_level_is_what_it_was_when_it_is_read_again() -> None:
@@ -155,7 +167,10 @@ def test_a_level_is_what_it_was_when_it_is_read_again() -> None:
     again = Level.unpack(level.pack())
     assert ranges(again) == ranges(level) and again.pack() == level.pack()
     for side in (0, 1):
-        assert np.array_equal(again.group[side], level.group[side]) and again.group[side].dtype == np.int32
+        assert (
+            np.array_equal(again.group[side], level.group[side])
+            and again.group[side].dtype == np.int32
+        )
 
 
 @pytest.mark.parametrize("kind", [BIGINT, DOUBLE])

@@ -11,7 +11,9 @@ from tests.families.joins.played import FORCED, Played, stream
 def test_one_relation_is_planned_while_another_looks(tmp_path: Path) -> None:
     played = Played(tmp_path / "home", [stream("r"), stream("s")])
     asked = [
-        played.add(f"q{i}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON x.n = y.n AND x.b + {i} > 2")
+        played.add(
+            f"q{i}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON x.n = y.n AND x.b + {i} > 2"
+        )
         for i in range(60)
     ]
     stop, seen, errors = threading.Event(), set[int](), list[Exception]()
@@ -38,7 +40,9 @@ def test_one_relation_is_planned_while_another_looks(tmp_path: Path) -> None:
     assert not errors and seen <= {0, 60}
 
 
-def test_rates_of_a_relation_are_not_those_of_another_whose_name_begins_like_it(tmp_path: Path) -> None:
+def test_rates_of_a_relation_are_not_those_of_another_whose_name_begins_like_it(
+    tmp_path: Path,
+) -> None:
     played = Played(tmp_path / "home", [stream("r"), stream("r2")])
     played.add("q", "SELECT x.u AS u FROM r AS x JOIN r2 AS y ON x.n = y.n")
     for name in ("r", "r2"):
@@ -53,7 +57,9 @@ def test_rates_of_a_relation_are_not_those_of_another_whose_name_begins_like_it(
 def test_levels_are_merged_for_a_round_that_is_large_enough(tmp_path: Path) -> None:
     played = Played(tmp_path / "home", [stream("r"), stream("s")])
     for i in range(14):
-        played.add(f"q{i}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b BETWEEN 0 AND {i}")
+        played.add(
+            f"q{i}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b BETWEEN 0 AND {i}"
+        )
         for name in ("r", "s"):
             played.replan(name)
     assert len(played.joints.looks("r", "streams/r", ())[0][0].levels) > 1

@@ -32,13 +32,25 @@ class Files:
 
     def write(self, round_id: int, part: int, there: dict[Place, int | None]) -> RowFile:
         goes = self.chance.sample(sorted(there), min(len(there), self.chance.choice([0, 0, 1, 3])))
-        comes = [(self.chance.choice([None, *range(9), 2**63 - 1]), self.chance.choice([OK, OK, OK, LATE]), COMES, None)
-                 for _ in range(self.chance.randrange(1, 9))]  # fmt: skip
+        comes = [
+            (
+                self.chance.choice([None, *range(9), 2**63 - 1]),
+                self.chance.choice([OK, OK, OK, LATE]),
+                COMES,
+                None,
+            )
+            for _ in range(self.chance.randrange(1, 9))
+        ]
         rows = [*((there[place], OK, GOES, place) for place in goes), *comes]
         path = f"{round_id}.{part}.{self.chance.random()}.arrow"
-        columns = {"b": pa.array([r[0] for r in rows], pa.int64()), KIND: pa.array([r[1] for r in rows], pa.int8()),
-                   SIGN: pa.array([r[2] for r in rows], pa.int8())}  # fmt: skip
-        for i, (name, kind) in enumerate(zip(WAS, (pa.int64(), pa.int32(), pa.int32()), strict=True)):
+        columns = {
+            "b": pa.array([r[0] for r in rows], pa.int64()),
+            KIND: pa.array([r[1] for r in rows], pa.int8()),
+            SIGN: pa.array([r[2] for r in rows], pa.int8()),
+        }
+        for i, (name, kind) in enumerate(
+            zip(WAS, (pa.int64(), pa.int32(), pa.int32()), strict=True)
+        ):
             columns[name] = pa.array([r[3] and r[3][i] for r in rows], kind)
         size, crc = write_table(self.root / path, pa.table(columns))
         file = RowFile(path, round_id, part, len(rows), len(comes) - len(goes), None, size, crc)
@@ -62,14 +74,17 @@ def placed(own: Store, image: Image) -> dict[Place, int]:
     rows = np.concatenate([np.empty(0, np.int64), *(s.row for s in image.segments)])
     values = np.concatenate([np.empty(0, np.int64), *(s.b for s in image.segments)])
     assert all((np.diff(s.b) >= 0).all() for s in image.segments)
-    places = [(*own.place(row >> INDEX_BITS), row & ((1 << INDEX_BITS) - 1)) for row in rows.tolist()]
+    places = [
+        (*own.place(row >> INDEX_BITS), row & ((1 << INDEX_BITS) - 1)) for row in rows.tolist()
+    ]
     assert len(set(places)) == len(places)
     return dict(zip(places, values.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("ratio", [8, 1])
 def test_images_are_those_made_anew(tmp_path: Path, ratio: int, seed: int) -> None:
-    """With rounds that are added, taken back and done again, by a store that keeps few files open."""
+    """With rounds that are added, taken back and done again, by a store that keeps few files
+    open."""
     chance = Random(seed)
     with patch.object(image, "RATIO", ratio), patch.object(store, "OPEN_MAX", 3):
         for _ in range(15):
@@ -91,7 +106,9 @@ def test_images_are_those_made_anew(tmp_path: Path, ratio: int, seed: int) -> No
 def test_rows_are_found_by_number_in_any_order(tmp_path: Path, seed: int) -> None:
     made, own = Files(tmp_path, Random(seed)), Store(tmp_path)
     files = [made.write(round_id, 0, {}) for round_id in range(4)]
-    numbers = [(own.number("r", file) << INDEX_BITS) | i for file in files for i in range(file.rows)]
+    numbers = [
+        (own.number("r", file) << INDEX_BITS) | i for file in files for i in range(file.rows)
+    ]
     asked = np.array(Random(seed).choices(numbers, k=50), np.int64)
     expected = [made.rows[files[n >> INDEX_BITS]][n & 0xFFFFFFFF][0] for n in asked.tolist()]
     assert own.rows(asked).column("b").to_pylist() == expected

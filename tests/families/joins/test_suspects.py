@@ -50,7 +50,9 @@ def test_the_queries_of_a_joint_that_fails_go(bad: set[int]) -> None:
 
 
 def test_what_fails_only_together_loses_one() -> None:
-    turn, faults = blamed(Failing(lambda joints, _: MemoryError("full") if len(joints) == 9 else None))
+    turn, faults = blamed(
+        Failing(lambda joints, _: MemoryError("full") if len(joints) == 9 else None)
+    )
     assert turn is None and len(faults) == 2
 
 
@@ -62,16 +64,22 @@ def test_what_passes_when_it_is_tried_again_is_nobodys_fault() -> None:
 
 
 def test_a_round_is_taken_whole_when_nothing_fails_any_more() -> None:
-    """It fails twice, and then no part of it does: there is nobody to blame, and its rows are not left out."""
+    """It fails twice, and then no part of it does: there is nobody to blame, and its rows are not
+    left out."""
     turns = Failing(lambda joints, tries: MemoryError("full") if tries in (1, 3) else None)
     assert blamed(turns) == (Turn((), (), ()), {})
 
 
-@pytest.mark.parametrize("error", [ConnectionRefusedError("no"), Py4JError("An error occurred while calling o1.x")])
+@pytest.mark.parametrize(
+    "error", [ConnectionRefusedError("no"), Py4JError("An error occurred while calling o1.x")]
+)
 def test_nobody_is_blamed_when_spark_dies_among_the_tries(error: Exception) -> None:
     """Also once every joint has failed alone: a Spark that is gone fails for all of them."""
+
     def after(died: int) -> Callable[[Collection[Joint], int], Exception | None]:
-        return lambda joints, tries: error if tries >= died else ValueError("x") if JOINTS[3] in joints else None
+        return lambda joints, tries: (
+            error if tries >= died else ValueError("x") if JOINTS[3] in joints else None
+        )
 
     for died in range(1, 11):
         with pytest.raises(type(error)):

@@ -1,4 +1,5 @@
-"""Turns of relations that are joined, one case after the other; `test_joined_rounds.py` draws them."""
+"""Turns of relations that are joined, one case after the other; `test_joined_rounds.py` draws
+them."""
 
 from __future__ import annotations
 
@@ -37,7 +38,17 @@ def play(tmp_path: Path) -> Iterator[Play]:
 
 
 def row(**values: Any) -> Row:
-    return {"k": "x", "n": 0, "a": 0, "b": 0.0, "d": None, "ts": T0, "u": 0, "gone": False, **values}
+    return {
+        "k": "x",
+        "n": 0,
+        "a": 0,
+        "b": 0.0,
+        "d": None,
+        "ts": T0,
+        "u": 0,
+        "gone": False,
+        **values,
+    }
 
 
 def test_levels_of_a_round_that_failed_are_written_again(play: Play) -> None:
@@ -116,9 +127,17 @@ def test_a_query_need_not_read_both_sides(play: Play, select: str, where: str) -
 def test_what_is_asked_besides_is_asked_of_any_whole_number(play: Play) -> None:
     """Of what rows do not meet by, nothing is too large."""
     played = play(stream("r"), stream("s"))
-    above = played.add("above", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n > x.n")
-    near = played.add("near", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n - x.n BETWEEN -2 AND 2")
-    far = played.add("far", "SELECT x.u AS u FROM s AS x JOIN r AS y ON x.k = y.k AND abs(y.n - x.n) > 2 AND y.u > 0")
+    above = played.add(
+        "above", "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n > x.n"
+    )
+    near = played.add(
+        "near",
+        "SELECT x.u AS u FROM r AS x JOIN s AS y ON x.k = y.k AND y.n - x.n BETWEEN -2 AND 2",
+    )
+    far = played.add(
+        "far",
+        "SELECT x.u AS u FROM s AS x JOIN r AS y ON x.k = y.k AND abs(y.n - x.n) > 2 AND y.u > 0",
+    )
     for name, values in (("r", [2**63 - 1, -(2**63), 5]), ("s", [2**63 - 2])):
         played.replan(name)
         played.round(name, [[row(n=n, u=u) for u, n in enumerate(values)]])
@@ -127,23 +146,32 @@ def test_what_is_asked_besides_is_asked_of_any_whole_number(play: Play) -> None:
     assert played.log(far).read_all().num_rows == 2
 
 
-@pytest.mark.parametrize(("where", "theirs"), [
-    ("y.b > x.b", lambda x, y: rank(y) > rank(x)), ("y.b <= x.b", lambda x, y: rank(y) <= rank(x)),
-    ("y.b - x.b > 2", lambda x, y: rank(y - x) > rank(2.0)), ("x.b - y.b > 2", lambda x, y: rank(x - y) > rank(2.0)),
-    ("x.b - y.b <= 2", lambda x, y: rank(x - y) <= rank(2.0)),
-    ("abs(x.b - y.b) > 2", lambda x, y: rank(abs(x - y)) > rank(2.0)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("where", "theirs"),
+    [
+        ("y.b > x.b", lambda x, y: rank(y) > rank(x)),
+        ("y.b <= x.b", lambda x, y: rank(y) <= rank(x)),
+        ("y.b - x.b > 2", lambda x, y: rank(y - x) > rank(2.0)),
+        ("x.b - y.b > 2", lambda x, y: rank(x - y) > rank(2.0)),
+        ("x.b - y.b <= 2", lambda x, y: rank(x - y) <= rank(2.0)),
+        ("abs(x.b - y.b) > 2", lambda x, y: rank(abs(x - y)) > rank(2.0)),
+    ],
+)
 def test_what_is_asked_besides_is_asked_of_any_double(
     play: Play, where: str, theirs: Callable[[float, float], bool]
 ) -> None:
     """NaN is above all, the difference of two infinities is NaN, and so is its negative."""
     played = play(stream("r"), stream("s"))
-    asked = played.add("q", f"SELECT x.b AS x, y.b AS y FROM r AS x JOIN s AS y ON x.k = y.k AND {where}")
+    asked = played.add(
+        "q", f"SELECT x.b AS x, y.b AS y FROM r AS x JOIN s AS y ON x.k = y.k AND {where}"
+    )
     values = [math.nan, math.inf, -math.inf, 0.0, 5.0, -1e308, 1e308]
     for name in "rs":
         played.replan(name)
         played.round(name, [[row(b=b) for b in values]])
-    found = {(rank(pair["x"]), rank(pair["y"])) for pair in played.log(asked).read_all().to_pylist()}
+    found = {
+        (rank(pair["x"]), rank(pair["y"])) for pair in played.log(asked).read_all().to_pylist()
+    }
     assert found == {(rank(x), rank(y)) for x in values for y in values if theirs(x, y)}
 
 
@@ -162,7 +190,9 @@ def test_only_what_was_answered_is_taken_back(play: Play) -> None:
         played.replan(name)
     played.round("s", [[row(u=1), row(u=2, k="y")]])
     played.round("r", [[row(), row(k="y")]])
-    later = played.add("later", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k WHERE y.u > 0")
+    later = played.add(
+        "later", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k WHERE y.u > 0"
+    )
     for name in "rs":
         played.replan(name)
     played.round("r", [[row()]])
@@ -177,7 +207,9 @@ def test_a_round_begun_before_a_query_came_counts_once_another_knows_of_it(play:
     for name in "rs":
         played.replan(name)
     played.round("s", [[row(u=1)]])
-    later = played.add("later", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k WHERE y.u > 0")
+    later = played.add(
+        "later", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k WHERE y.u > 0"
+    )
     played.replan("r")
     played.round("r", [[row()]])
     assert net(played.log(later)) == {1: 1}
@@ -186,7 +218,8 @@ def test_a_round_begun_before_a_query_came_counts_once_another_knows_of_it(play:
 
 
 def test_rows_that_would_have_gone_with_a_failed_round_are_there(play: Play) -> None:
-    """A worker that has seen them go is asked by another relation before the round is done again."""
+    """A worker that has seen them go is asked by another relation before the round is done
+    again."""
     played = play(table("r", ("k",)), stream("s"))
     played.add("own", "SELECT x.u AS u FROM r AS x JOIN r AS y ON y.b - x.b > 1")
     played.add("other", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
@@ -213,8 +246,13 @@ def test_a_turn_is_read_with_all_before_it(play: Play) -> None:
                 played.round(name, [[row(u=7)]])
             super().refresh()
 
-    reader = JoinReader(played.home.root, played.catalog.relation, lambda name: (
-        Ledger if name == "r" else Meanwhile)(played.home.disk, played.home.stream_folder(name)))  # fmt: skip
+    reader = JoinReader(
+        played.home.root,
+        played.catalog.relation,
+        lambda name: (Ledger if name == "r" else Meanwhile)(
+            played.home.disk, played.home.stream_folder(name)
+        ),
+    )
     log = played.log(asked, reader)
     assert (log.rounds(), log.read_all().to_pylist()) == ([1, 2, 3], [{"u": 7}])
 
@@ -287,12 +325,15 @@ def test_a_relation_is_not_opened_while_another_has_its_turn(play: Play) -> None
 
 
 def test_workers_keep_what_the_newest_batches_were_looked_up_in(play: Play) -> None:
-    """However often queries change: levels and images that nobody asks for go, numbers of files with them."""
+    """However often queries change: levels and images that nobody asks for go, numbers of files
+    with them."""
     played = play(stream("r"), table("s", ("k",)))
     played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.n = x.n")
     worker = played.workers[0]
     for number, column in enumerate(["a", "b", "d", "u", "ts"] * 3):
-        played.add(f"g{number}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.{column} = x.{column}")
+        played.add(
+            f"g{number}", f"SELECT x.u AS u FROM r AS x JOIN s AS y ON y.{column} = x.{column}"
+        )
         for name in "rs":
             played.replan(name)
         for name in "rsr":
@@ -312,8 +353,11 @@ def test_workers_keep_what_the_newest_batches_were_looked_up_in(play: Play) -> N
 
 def test_numbers_of_files_in_no_image_are_dropped(play: Play) -> None:
     played = play(stream("r"), stream("s"))
-    played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.n = x.n "
-                    "AND y.ts BETWEEN x.ts - INTERVAL '1' MINUTE AND x.ts + INTERVAL '1' MINUTE")  # fmt: skip
+    played.add(
+        "q",
+        "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.n = x.n "
+        "AND y.ts BETWEEN x.ts - INTERVAL '1' MINUTE AND x.ts + INTERVAL '1' MINUTE",
+    )
     for name in "rs":
         played.replan(name)
     for number in range(200):

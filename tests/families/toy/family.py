@@ -1,8 +1,10 @@
-"""A family of the tests' own: it counts the rows whose text contains a word, once for each word, whoever asks.
+"""A family of the tests' own: it counts the rows whose text contains a word, once for each word,
+whoever asks.
 
     SELECT count(*) AS n FROM s WHERE contains(k, 'word')
 
-What it shares is one Spark job a round with one count for each word.  The counts so far are committed with the round.
+What it shares is one Spark job a round with one count for each word.  The counts so far are
+committed with the round.
 """
 
 from __future__ import annotations
@@ -16,7 +18,16 @@ import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
-from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, Refusal, RelationOf, Workplace
+from headrace.families.contract import (
+    Archive,
+    Claim,
+    Floats,
+    Planned,
+    Reader,
+    Refusal,
+    RelationOf,
+    Workplace,
+)
 from headrace.families.stored import StoredReader
 from headrace.runtime.answers import Block
 from headrace.runtime.family import OK, Batch, Change, Outcome, Place, Reading, Round
@@ -36,11 +47,17 @@ class Toy:
 
     def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
         outputs, where = [o.expr for o in query.outputs], query.where
-        is_count = len(outputs) == 1 and isinstance(outputs[0], Aggregate) and outputs[0].op == "count"
+        is_count = (
+            len(outputs) == 1 and isinstance(outputs[0], Aggregate) and outputs[0].op == "count"
+        )
         is_count = is_count and not query.aggregates[0].args
         if not is_count or query.keys or query.window is not None or query.having is not None:
             return Refusal()
-        if relation_of(query.source).is_table or not isinstance(where, Call) or where.op != "contains":
+        if (
+            relation_of(query.source).is_table
+            or not isinstance(where, Call)
+            or where.op != "contains"
+        ):
             return Refusal("it does not count the rows that contain a word")
         return Claim(emit(where))
 
@@ -50,8 +67,13 @@ class Toy:
     def plan(self) -> ToyPlan:
         return ToyPlan()
 
-    def shares(self, queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats],
-               counts: Mapping[int, int]) -> Mapping[str, Floats]:  # fmt: skip
+    def shares(
+        self,
+        queries: Mapping[int, Planned],
+        relation: Relation,
+        rounds: Sequence[Stats],
+        counts: Mapping[int, int],
+    ) -> Mapping[str, Floats]:
         """A word is paid for by those who ask for it."""
         asked = [word_of(own) for own in queries.values()]
         often = Counter(asked)
@@ -103,7 +125,9 @@ class ToyPlan:
         return bool(self._words(relation))
 
     def _words(self, relation: Relation) -> set[str]:
-        return {word_of(q) for q in self._queries.values() if q.registered.query.source == relation.name}
+        return {
+            word_of(q) for q in self._queries.values() if q.registered.query.source == relation.name
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +156,13 @@ class ToyWork:
         return bool(self._asked)
 
     def replan(self, change: Change) -> None:
-        claims = {i: Toy().claims(own.query, lambda _: self._place.relation) for i, own in change.queries.items()}
-        self._asked = {i: str(claim.asked) for i, claim in claims.items() if isinstance(claim, Claim)}
+        claims = {
+            i: Toy().claims(own.query, lambda _: self._place.relation)
+            for i, own in change.queries.items()
+        }
+        self._asked = {
+            i: str(claim.asked) for i, claim in claims.items() if isinstance(claim, Claim)
+        }
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         words = sorted(set(self._asked.values()))
@@ -147,10 +176,15 @@ class ToyWork:
     def _answer(self, found: Mapping[str, int]) -> Outcome:
         self._so_far = {word: self._so_far.get(word, 0) + count for word, count in found.items()}
         ids = np.array(list(self._asked), np.int64)
-        ones, counts = np.ones(ids.size, np.int64), pa.array([self._so_far[word] for word in self._asked.values()])
+        ones, counts = (
+            np.ones(ids.size, np.int64),
+            pa.array([self._so_far[word] for word in self._asked.values()]),
+        )
         return Outcome(
-            blocks=[Block(ids, ones, np.zeros(ids.size, np.int64), (counts,))], answers=ids.size,
-            choices={Toy.name: asdict(Counted(self._so_far))}, load=Load(priced={"toy": WORD_S * len(found)}),
+            blocks=[Block(ids, ones, np.zeros(ids.size, np.int64), (counts,))],
+            answers=ids.size,
+            choices={Toy.name: asdict(Counted(self._so_far))},
+            load=Load(priced={"toy": WORD_S * len(found)}),
         )
 
     def done(self) -> None:

@@ -1,7 +1,8 @@
-"""Rounds of the windows family without Spark: real rings, pane log and ledger; a page of Python makes panes of rows.
+"""Rounds of the windows family without Spark: real rings, pane log and ledger; a page of Python
+makes panes of rows.
 
-`Logged.round` does what `job.py` and `commit.py` do around a round: take, close, answer, prune, commit, sweep.
-`expected` keeps every row and answers by looking at all of them.
+`Logged.round` does what `job.py` and `commit.py` do around a round: take, close, answer, prune,
+commit, sweep. `expected` keeps every row and answers by looking at all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ import pyarrow as pa
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.windows.aggregate import PANE, SET, all_keys, cell_name, grouping, key_name, word_names
+from headrace.families.windows.aggregate import (
+    PANE,
+    SET,
+    all_keys,
+    cell_name,
+    grouping,
+    key_name,
+    word_names,
+)
 from headrace.families.windows.answering import Answering
 from headrace.families.windows.columns import part_names
 from headrace.families.windows.plan import Cuts
@@ -49,7 +58,11 @@ class Row:
 Answer = tuple[Any, ...]
 """(window end in µs, the SELECT's values)."""
 VALUES: dict[str, Callable[[Row], Any]] = {
-    "1": lambda r: 1, "`x`": lambda r: r.x, "`n`": lambda r: r.n, "`k`": lambda r: r.k, "(`n` > 0)": lambda r: r.n > 0,
+    "1": lambda r: 1,
+    "`x`": lambda r: r.x,
+    "`n`": lambda r: r.n,
+    "`k`": lambda r: r.k,
+    "(`n` > 0)": lambda r: r.n > 0,
 }
 
 
@@ -62,7 +75,9 @@ def panes_of(cuts: Cuts, rows: Iterable[Row]) -> pa.Table:
             own = grouping(cut)
             values = tuple(_value(k, row) if k in own.keys else None for k in keys)
             bits = sum(1 << i for i, p in enumerate(own.predicates) if _value(p, row))
-            ranks = tuple(_rank(key, edges, row) if key in own.cells else None for key, edges in cuts.edges)
+            ranks = tuple(
+                _rank(key, edges, row) if key in own.cells else None for key, edges in cuts.edges
+            )
             cells.setdefault((row.t - row.t % cuts.pane_us, values, bits, c, ranks), []).append(row)
     found = list(cells.items())
     columns: dict[str, pa.Array] = {PANE: pa.array([cell[0] for cell, _ in found], pa.int64())}
@@ -81,7 +96,9 @@ def panes_of(cuts: Cuts, rows: Iterable[Row]) -> pa.Table:
         is_float = text == "`x`" and function != "count"
         columns[name] = pa.array(made, pa.float64() if is_float else pa.int64())
     counts = {name for (function, _), name in names.items() if function == "count"}
-    fields = [pa.field(name, column.type, nullable=name not in counts) for name, column in columns.items()]
+    fields = [
+        pa.field(name, column.type, nullable=name not in counts) for name, column in columns.items()
+    ]
     return pa.table(columns, schema=pa.schema(fields))
 
 
@@ -95,7 +112,9 @@ def _rank(key: Expr, edges: tuple[int, ...], row: Row) -> int | None:
     value = _value(key.args[0], row)
     if value is None:
         return None
-    return sum(bool((double_of(edge) if key.args[0].type == DOUBLE else edge) <= value) for edge in edges)
+    return sum(
+        bool((double_of(edge) if key.args[0].type == DOUBLE else edge) <= value) for edge in edges
+    )
 
 
 def part_of(function: str, values: Sequence[Any]) -> Any:
@@ -123,7 +142,9 @@ def part_of(function: str, values: Sequence[Any]) -> Any:
 class Logged:
     """A stream's rings over a home on disk; `open` again is a restart."""
 
-    def __init__(self, root: Path, config: Config, late_us: int = 0, disk: Disk | None = None) -> None:
+    def __init__(
+        self, root: Path, config: Config, late_us: int = 0, disk: Disk | None = None
+    ) -> None:
         self.relation = Relation("s", "none:", FIELDS, "ts", late_us)
         self.config = config
         self.disk = disk or QuickDisk(root)
@@ -142,17 +163,25 @@ class Logged:
         self._seated: set[int] = set()
 
     def add(self, query_id: int, sql: str) -> None:
-        self.queries[query_id] = bind(sql, {"s": self.relation}, name=f"q{query_id}", config=self.config)
+        self.queries[query_id] = bind(
+            sql, {"s": self.relation}, name=f"q{query_id}", config=self.config
+        )
 
     def drop(self, query_id: int) -> None:
         del self.queries[query_id]
 
     def round(self, rows: Sequence[Row]) -> None:
-        self.round_of(lambda cuts: panes_of(cuts, self.counted(rows)), max((r.t for r in rows), default=None))
+        self.round_of(
+            lambda cuts: panes_of(cuts, self.counted(rows)), max((r.t for r in rows), default=None)
+        )
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
         newest = self.ledger.newest
-        limit = -math.inf if newest is None or newest.newest_us is None else newest.newest_us - self.relation.late_us
+        limit = (
+            -math.inf
+            if newest is None or newest.newest_us is None
+            else newest.newest_us - self.relation.late_us
+        )
         return [r for r in rows if r.t >= limit]
 
     def round_of(self, panes: Callable[[Cuts], pa.Table], newest_us: int | None) -> None:
@@ -165,8 +194,10 @@ class Logged:
         round = Round(number, before, self.relation.late_us, Census(newest_us=newest_us))
         mark = self.rings.take(cuts, panes(cuts), round, _no_facts)
         blocks = [
-            block for closed in self.rings.close(round.watermark_us)
-            for found, _ in self._answering.finish(closed, self.rings.keys, {}) for block in found
+            block
+            for closed in self.rings.close(round.watermark_us)
+            for found, _ in self._answering.finish(closed, self.rings.keys, {})
+            for block in found
         ]
         keep = self.rings.prune(round.watermark_us)
         held = self.rings.log.held
@@ -180,8 +211,24 @@ class Logged:
         if old is None or old.held != held:
             self.disk.sync(f"{FOLDER}/folded")
         first = max(0, keep - 1)
-        self.ledger.commit(Manifest(round.id, "", 0, 0, 0, first, round.newest_us, "", "", (), (mark,),
-                                    {"panes": keep}, {}, held))
+        self.ledger.commit(
+            Manifest(
+                round.id,
+                "",
+                0,
+                0,
+                0,
+                first,
+                round.newest_us,
+                "",
+                "",
+                (),
+                (mark,),
+                {"panes": keep},
+                {},
+                held,
+            )
+        )
         for gone in old.held if old is not None else ():
             if gone not in held:
                 self.disk.remove(gone.path)
@@ -192,27 +239,44 @@ class Logged:
     def _note(self, block: Any) -> None:
         at = 0
         for query_id, count in zip(block.ids.tolist(), block.counts.tolist(), strict=True):
-            part = pa.table([pa.array(block.end_us[at : at + count]), *(c.slice(at, count) for c in block.columns)],
-                            names=[f"c{i}" for i in range(1 + len(block.columns))])
+            part = pa.table(
+                [
+                    pa.array(block.end_us[at : at + count]),
+                    *(c.slice(at, count) for c in block.columns),
+                ],
+                names=[f"c{i}" for i in range(1 + len(block.columns))],
+            )
             query = self.queries[query_id]
             names = [o.name for o in query.outputs]
             ends = block.end_us[at : at + count].tolist()
             values = dress(query, part).select(names).to_pylist()
             found = self.answers.setdefault(query_id, [])
-            found += [(end, *(row[n] for n in names)) for end, row in zip(ends, values, strict=True)]
+            found += [
+                (end, *(row[n] for n in names)) for end, row in zip(ends, values, strict=True)
+            ]
             at += count
 
     def log_bytes_on_disk(self) -> int:
-        return sum(p.stat().st_size for f in ("panes", "folded") for p in (self.disk.root / FOLDER / f).iterdir())
+        return sum(
+            p.stat().st_size
+            for f in ("panes", "folded")
+            for p in (self.disk.root / FOLDER / f).iterdir()
+        )
 
 
 def _no_facts(*_: Any) -> list[pa.Array]:
     raise AssertionError("no query here has facts")
 
 
-def expected(query: Query, rows: Sequence[Row], watermark_us: int,
-             where: Callable[[Row], bool], values: Callable[[list[Row]], Answer]) -> list[Answer]:
-    """Every window that ends at or before the watermark, by looking at all rows; one group-by key, k."""
+def expected(
+    query: Query,
+    rows: Sequence[Row],
+    watermark_us: int,
+    where: Callable[[Row], bool],
+    values: Callable[[list[Row]], Answer],
+) -> list[Answer]:
+    """Every window that ends at or before the watermark, by looking at all rows; one group-by key,
+    k."""
     window = query.window
     assert window is not None
     found: list[Answer] = []
@@ -221,17 +285,23 @@ def expected(query: Query, rows: Sequence[Row], watermark_us: int,
     for start in range(first, watermark_us - window.range_us + 1, window.slide_us):
         inside = [r for r in rows if start <= r.t < start + window.range_us and where(r)]
         keys = sorted({r.k for r in inside}, key=str)
-        found += [(start + window.range_us, k, *values([r for r in inside if r.k == k])) for k in keys]
+        found += [
+            (start + window.range_us, k, *values([r for r in inside if r.k == k])) for k in keys
+        ]
     return found
 
 
 def near(a: Answer, b: Answer) -> bool:
     """Equal, doubles to 1e-12 of their size (of 1, near zero)."""
     return len(a) == len(b) and all(
-        math.isclose(x, y, rel_tol=1e-12, abs_tol=1e-12) if isinstance(x, float) and isinstance(y, float) else x == y
+        math.isclose(x, y, rel_tol=1e-12, abs_tol=1e-12)
+        if isinstance(x, float) and isinstance(y, float)
+        else x == y
         for x, y in zip(a, b, strict=True)
     )
 
 
 def by_end(answers: Mapping[int, list[Answer]]) -> dict[int, list[Answer]]:
-    return {i: sorted(rows, key=lambda a: tuple(str(v) for v in a[:2])) for i, rows in answers.items()}
+    return {
+        i: sorted(rows, key=lambda a: tuple(str(v) for v in a[:2])) for i, rows in answers.items()
+    }

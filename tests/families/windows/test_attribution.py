@@ -17,13 +17,18 @@ from headrace.sql.bind import bind
 from tests.families.windows.test_cost import FLOW, RELATION, Ask, queries, sql_of
 
 
-def parts_of(asks: Sequence[Ask], answers: dict[int, int], united: bool = True) -> dict[str, Floats]:
+def parts_of(
+    asks: Sequence[Ask], answers: dict[int, int], united: bool = True
+) -> dict[str, Floats]:
     """By stage, in the order of the asks."""
     bound = [(i, bind(sql_of(ask), {"s": RELATION}, name=f"q{i}")) for i, ask in enumerate(asks)]
     seating = seating_of(bound, RELATION)
     users = Users(seating, plan_cuts(seating.rings.values(), united))
     order = np.argsort(users.ids)
-    return {stage: p[order] for stage, p in split(users, quantities_of(users.work, FLOW), answers).items()}
+    return {
+        stage: p[order]
+        for stage, p in split(users, quantities_of(users.work, FLOW), answers).items()
+    }
 
 
 @given(st.lists(queries, min_size=1, max_size=12), st.booleans(), st.data())
@@ -40,13 +45,20 @@ def test_identical_queries_pay_the_same(asks: list[Ask], twin: Ask) -> None:
         assert parts[0] == pytest.approx(parts[-1], rel=1e-9)
 
 
-@given(st.sampled_from(["k, ", ""]), st.sampled_from(["sum(x)", "avg(x), max(n)"]), st.integers(2, 6))
-def test_a_predicate_of_its_own_costs_at_least_a_share_of_one(keys: str, aggregates: str, sharing: int) -> None:
+@given(
+    st.sampled_from(["k, ", ""]), st.sampled_from(["sum(x)", "avg(x), max(n)"]), st.integers(2, 6)
+)
+def test_a_predicate_of_its_own_costs_at_least_a_share_of_one(
+    keys: str, aggregates: str, sharing: int
+) -> None:
     own = ("n > 1", keys, aggregates, 10)
     shared = ("n > 2", keys, aggregates, 10)
     for stage, parts in parts_of([own, *[shared] * sharing], {}).items():
         assert parts[0] >= parts[1] * (1 - 1e-9), stage
-    assert parts_of([own, *[shared] * sharing], {})["spark"][0] > parts_of([own, *[shared] * sharing], {})["spark"][1]
+    assert (
+        parts_of([own, *[shared] * sharing], {})["spark"][0]
+        > parts_of([own, *[shared] * sharing], {})["spark"][1]
+    )
 
 
 def test_a_crowd_of_constants_shares_its_cells() -> None:

@@ -1,4 +1,5 @@
-"""Predicates as bands of cells: the algebra against Spark's own evaluation, the fold against a page of Python."""
+"""Predicates as bands of cells: the algebra against Spark's own evaluation, the fold against a page
+of Python."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from pyspark.sql import SparkSession
 
 from headrace.families.windows import banding as module
 from headrace.families.windows.banding import Banding, answers_of, shapes_of
-from headrace.families.windows.cells import attribute_sql, cell, declare_sql, drop_sql, rank_sql, ranks_of
+from headrace.families.windows.cells import (
+    attribute_sql,
+    cell,
+    declare_sql,
+    drop_sql,
+    rank_sql,
+    ranks_of,
+)
 from headrace.families.windows.feed import SlotRows
 from headrace.families.windows.measures import ROWS, Measure, arrange
 from headrace.families.windows.plan import Lane
@@ -33,34 +41,121 @@ from headrace.values import DOUBLE, INT, Relation, Window
 DDL = "x DOUBLE, n INT, big BIGINT, day DATE, at TIMESTAMP, k STRING, f FLOAT, ts TIMESTAMP"
 RELATION = Relation("s", "parquet:s", parse_schema(DDL), time="ts")
 VALUES: dict[str, list[Any]] = {
-    "x": [None, -math.inf, -1e308, -2.5, -5e-324, -0.0, 0.0, 5e-324, 0.1, 2.0, 2.5, math.nextafter(2.5, 3), 1e308,
-          float(2**53), math.inf, math.nan],
+    "x": [
+        None,
+        -math.inf,
+        -1e308,
+        -2.5,
+        -5e-324,
+        -0.0,
+        0.0,
+        5e-324,
+        0.1,
+        2.0,
+        2.5,
+        math.nextafter(2.5, 3),
+        1e308,
+        float(2**53),
+        math.inf,
+        math.nan,
+    ],
     "n": [None, -(2**31), -7, -1, 0, 1, 2, 3, 100, 101, 2**31 - 1],
     "big": [None, -(2**63), -(2**53) - 1, -1, 0, 1, 100, 2**53, 2**53 + 1, 2**63 - 1],
-    "day": [None, date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(2020, 2, 29), date(9999, 12, 31)],
-    "at": [None, datetime(1, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
-           datetime(2020, 1, 1, 10, 0, 0, 1, UTC), datetime(2020, 1, 1, 10, tzinfo=UTC)],
-}  # fmt: skip
-TYPES = {"x": pa.float64(), "n": pa.int32(), "big": pa.int64(), "day": pa.date32(), "at": pa.timestamp("us", "UTC")}
+    "day": [
+        None,
+        date(1, 1, 1),
+        date(1969, 12, 31),
+        date(1970, 1, 1),
+        date(2020, 2, 29),
+        date(9999, 12, 31),
+    ],
+    "at": [
+        None,
+        datetime(1, 1, 1, tzinfo=UTC),
+        datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+        datetime(2020, 1, 1, 10, 0, 0, 1, UTC),
+        datetime(2020, 1, 1, 10, tzinfo=UTC),
+    ],
+}
+TYPES = {
+    "x": pa.float64(),
+    "n": pa.int32(),
+    "big": pa.int64(),
+    "day": pa.date32(),
+    "at": pa.timestamp("us", "UTC"),
+}
 PREDICATES = [
-    "x > 2.5", "x >= 2.5", "x < 2.5D", "x <= 2", "x = 0", "x <> 0", "x = -0.0D", "x > 1e308", "x < -1e308",
-    "x IN (0, 2.5, 7)", "x NOT IN (0.1, 2)", "NOT x > 2", "x > 1 AND x <= 2.5", "x < 0 OR x > 2", "x BETWEEN -1 AND 1",
-    "NOT (x BETWEEN -1 AND 1)", "x IS NOT NULL AND x < 9007199254740993", "x > 5 AND x < 3 OR x = 2",
-    "x * 2 > 3", "x > 0.1",
-    "n > 1", "n > 1.5", "n >= 1.5", "n < 1.5D", "n = 2", "n IN (1, 2, 2147483648)",
-    "n > -2147483648", "n <= 2147483647", "n < 3000000000", "n > 1e10", "n % 3 = 1", "n + 0.5D > 2",
-    "big > 9007199254740992", "big < 0.5",
-    "big < 9223372036854775807 AND big > -1", "big = 100.0",
-    "day > DATE '1970-01-01'", "day <= '2020-02-29'", "day <> DATE '1969-12-31'", "day IN ('1970-01-01')",
-    "at > '2020-01-01 10:00:00'", "at <= TIMESTAMP '1969-12-31 23:59:59.999999'", "at = '2020-01-01 10:00:00.000001'",
-    "length(cast(n AS STRING)) > 1", "year(day) < 2000",
-]  # fmt: skip
+    "x > 2.5",
+    "x >= 2.5",
+    "x < 2.5D",
+    "x <= 2",
+    "x = 0",
+    "x <> 0",
+    "x = -0.0D",
+    "x > 1e308",
+    "x < -1e308",
+    "x IN (0, 2.5, 7)",
+    "x NOT IN (0.1, 2)",
+    "NOT x > 2",
+    "x > 1 AND x <= 2.5",
+    "x < 0 OR x > 2",
+    "x BETWEEN -1 AND 1",
+    "NOT (x BETWEEN -1 AND 1)",
+    "x IS NOT NULL AND x < 9007199254740993",
+    "x > 5 AND x < 3 OR x = 2",
+    "x * 2 > 3",
+    "x > 0.1",
+    "n > 1",
+    "n > 1.5",
+    "n >= 1.5",
+    "n < 1.5D",
+    "n = 2",
+    "n IN (1, 2, 2147483648)",
+    "n > -2147483648",
+    "n <= 2147483647",
+    "n < 3000000000",
+    "n > 1e10",
+    "n % 3 = 1",
+    "n + 0.5D > 2",
+    "big > 9007199254740992",
+    "big < 0.5",
+    "big < 9223372036854775807 AND big > -1",
+    "big = 100.0",
+    "day > DATE '1970-01-01'",
+    "day <= '2020-02-29'",
+    "day <> DATE '1969-12-31'",
+    "day IN ('1970-01-01')",
+    "at > '2020-01-01 10:00:00'",
+    "at <= TIMESTAMP '1969-12-31 23:59:59.999999'",
+    "at = '2020-01-01 10:00:00.000001'",
+    "length(cast(n AS STRING)) > 1",
+    "year(day) < 2000",
+]
 UNFIT = [
-    "k = 'a'", "k > 'b'", "f > 1", "f > 1.5", "x IS NULL", "x > 1 OR x IS NULL", "x IS NOT NULL", "x > n", "x > NULL",
-    "10 / n > 1", "n <> 0 AND 10 / n > 1", "x > 1 OR n > 1", "big > 1e300", "x <=> 1", "at > DATE '2020-01-01'",
-    "n = 1.5", "n <> 1.5", "big > 9223372036854775807", "1 < 2",
-    "n > 5 AND n < 3", "big >= -9223372036854775808", "CASE WHEN x > 1 THEN true END", "day > TIMESTAMP '2020-01-01'",
-]  # fmt: skip
+    "k = 'a'",
+    "k > 'b'",
+    "f > 1",
+    "f > 1.5",
+    "x IS NULL",
+    "x > 1 OR x IS NULL",
+    "x IS NOT NULL",
+    "x > n",
+    "x > NULL",
+    "10 / n > 1",
+    "n <> 0 AND 10 / n > 1",
+    "x > 1 OR n > 1",
+    "big > 1e300",
+    "x <=> 1",
+    "at > DATE '2020-01-01'",
+    "n = 1.5",
+    "n <> 1.5",
+    "big > 9223372036854775807",
+    "1 < 2",
+    "n > 5 AND n < 3",
+    "big >= -9223372036854775808",
+    "CASE WHEN x > 1 THEN true END",
+    "day > TIMESTAMP '2020-01-01'",
+]
 
 
 def where_of(text: str) -> Expr:
@@ -87,7 +182,8 @@ def column_in(where: Expr) -> str:
 
 
 def test_bands_are_what_spark_selects(frames: SparkSession) -> None:
-    """Every predicate at every value: Spark's verdict, and whether the value's cell lies in the band."""
+    """Every predicate at every value: Spark's verdict, and whether the value's cell lies in the
+    band."""
     edges: dict[Expr, set[int]] = {}
     band_of: dict[str, tuple[Expr, Band]] = {}
     for text in PREDICATES:
@@ -102,12 +198,18 @@ def test_bands_are_what_spark_selects(frames: SparkSession) -> None:
         name = column_in(attribute)
         mine = {text: band for text, (its, band) in band_of.items() if its == attribute}
         frames.sql(declare_sql(key, keys))
-        verdicts = ", ".join(f"coalesce({emit(where_of(text))}, false) AS p{i}" for i, text in enumerate(mine))
+        verdicts = ", ".join(
+            f"coalesce({emit(where_of(text))}, false) AS p{i}" for i, text in enumerate(mine)
+        )
         rank = rank_sql(key, keys, "v")
-        placed = frames.sql(f"SELECT {rank} AS r, * FROM (SELECT {attribute_sql(key)} AS v, {verdicts} FROM v_{name})")
+        placed = frames.sql(
+            f"SELECT {rank} AS r, * FROM (SELECT {attribute_sql(key)} AS v, {verdicts} FROM v_{name})"
+        )
         table = placed.toArrow()
         frames.sql(drop_sql(key, keys))
-        cells = [None if rank is None else [LEAST, *keys][rank] for rank in table.column("r").to_pylist()]
+        cells = [
+            None if rank is None else [LEAST, *keys][rank] for rank in table.column("r").to_pylist()
+        ]
         for i, (text, band) in enumerate(mine.items()):
             got = [c is not None and c in band for c in cells]
             assert got == table.column(f"p{i}").to_pylist(), text
@@ -122,8 +224,13 @@ def test_a_conjunction_is_split_by_attribute() -> None:
     found = split(where_of("x > 1 AND k = 'a' AND n < 5 AND x <= 3 AND (x > 2 OR n > 7)"))
     (x, band_x), (n, band_n) = found.bands
     assert (emit(x), emit(n)) == ("`x`", "`n`")
-    assert band_x == Band(((double_key(math.nextafter(1, 2)), double_key(3.0)),)) and band_n == Band(((LEAST, 4),))
-    rest = {names: emit(found.rest(taken) or x) for names, taken in {"x": [x], "n": [n], "both": [x, n]}.items()}
+    assert band_x == Band(
+        ((double_key(math.nextafter(1, 2)), double_key(3.0)),)
+    ) and band_n == Band(((LEAST, 4),))
+    rest = {
+        names: emit(found.rest(taken) or x)
+        for names, taken in {"x": [x], "n": [n], "both": [x, n]}.items()
+    }
     assert "`x` <= 3" not in rest["x"] and "`n` < 5" in rest["x"] and "`n` < 5" not in rest["n"]
     assert rest["both"] == emit(where_of("k = 'a' AND (x > 2 OR n > 7)"))
     assert split(None) == NO_BANDS
@@ -144,7 +251,8 @@ def test_keys_keep_the_order_of_doubles(a: float, b: float) -> None:
 
 ends = st.integers(-6, 6).map(lambda i: LEAST if i == -6 else MOST if i == 6 else i)
 bands = st.lists(st.tuples(ends, ends).filter(lambda i: i[0] <= i[1]), max_size=4).map(
-    lambda found: sum_of([Band((i,)) for i in found]))
+    lambda found: sum_of([Band((i,)) for i in found])
+)
 
 
 def sum_of(found: list[Band]) -> Band:
@@ -166,31 +274,49 @@ def test_band_algebra(a: Band, b: Band) -> None:
 
 
 EDGES = tuple(range(1, 10))
-LANE = Lane(Window(1, 1), (ROWS, Measure("sum_int", Column("y", INT)), Measure("moments", Column("z", DOUBLE))))
-OTHER = Lane(Window(2, 1), (ROWS, Measure("max_float", Column("x", DOUBLE)), Measure("min_int", Column("y", INT))))
+LANE = Lane(
+    Window(1, 1),
+    (ROWS, Measure("sum_int", Column("y", INT)), Measure("moments", Column("z", DOUBLE))),
+)
+OTHER = Lane(
+    Window(2, 1),
+    (ROWS, Measure("max_float", Column("x", DOUBLE)), Measure("min_int", Column("y", INT))),
+)
 
 
 def rows_in(r: Random, panes: range, cells: int) -> tuple[list[dict[str, Any]], CellRows]:
     """Rows as Spark may leave them, some of several, and as they come out of the feed."""
     most = r.choice([1, 3])
     rows: list[dict[str, Any]] = [
-        {"pane": r.choice(panes), "group": r.randint(0, 3), "cells": [r.randint(0, 9) for _ in range(cells)],
-         "y": r.randint(-9, 9), "x": r.choice([r.uniform(-9, 9), 1e15, math.nan]), "z": r.uniform(-9, 9),
-         "rows": r.randint(1, most)}
+        {
+            "pane": r.choice(panes),
+            "group": r.randint(0, 3),
+            "cells": [r.randint(0, 9) for _ in range(cells)],
+            "y": r.randint(-9, 9),
+            "x": r.choice([r.uniform(-9, 9), 1e15, math.nan]),
+            "z": r.uniform(-9, 9),
+            "rows": r.randint(1, most),
+        }
         for _ in range(r.randint(0, 60))
-    ]  # fmt: skip
+    ]
     rows.sort(key=lambda row: (row["pane"], row["group"], row["cells"][0]))
     x, y, z = ([row[name] for row in rows] for name in "xyz")
     ones, zeros = [1] * len(rows), [0] * len(rows)
-    ints: dict[str, Any] = {"rows": [[row["rows"] for row in rows]], "sum_int": [zeros, y], "min_int": [y]}
+    ints: dict[str, Any] = {
+        "rows": [[row["rows"] for row in rows]],
+        "sum_int": [zeros, y],
+        "min_int": [y],
+    }
     floats: dict[str, Any] = {"moments": [ones, z, zeros], "max_float": [x]}
     ranks = np.array([row["cells"] for row in rows], np.int32).reshape(-1, cells).T.copy()
     return rows, CellRows(
-        np.array([row["pane"] for row in rows], np.int64), np.array([row["group"] for row in rows], np.int32),
-        ranks, (EDGES,) * cells,
+        np.array([row["pane"] for row in rows], np.int64),
+        np.array([row["group"] for row in rows], np.int32),
+        ranks,
+        (EDGES,) * cells,
         np.array([line for m in GIVEN.ints for line in ints.get(m.kind, ())], np.int64),
         np.array([line for m in GIVEN.ints for line in floats.get(m.kind, ())], np.float64),
-    )  # fmt: skip
+    )
 
 
 GIVEN = arrange((*OTHER.measures, *LANE.measures))
@@ -199,8 +325,8 @@ GIVEN = arrange((*OTHER.measures, *LANE.measures))
 @settings(deadline=None, max_examples=80)
 @given(st.integers(0, 2**32 - 1))
 def test_every_band_gets_its_rows_of_every_group(seed: int) -> None:
-    """Bands come and go between rounds; a spot keeps its number, and what is written to it is what a page of Python
-    makes of the rows."""
+    """Bands come and go between rounds; a spot keeps its number, and what is written to it is what
+    a page of Python makes of the rows."""
     r = Random(seed)
     cells = r.choice([1, 1, 2, 3])
     spots = Spots()
@@ -225,7 +351,10 @@ def test_every_band_gets_its_rows_of_every_group(seed: int) -> None:
 
 
 def _check_fold(
-    rows: list[dict[str, Any]], folded: list[tuple[Lane, Any, SlotRows]], spots: Spots, asked: list[tuple[Lane, Taken]]
+    rows: list[dict[str, Any]],
+    folded: list[tuple[Lane, Any, SlotRows]],
+    spots: Spots,
+    asked: list[tuple[Lane, Taken]],
 ) -> None:
     got: dict[tuple[Lane, int, int, int], tuple[list[int], list[float]]] = {}
     for lane, arrangement, own in folded:
@@ -240,7 +369,9 @@ def _check_fold(
         for row in rows:
             inside = all(_placed(c) in band for c, band in zip(row["cells"], taken, strict=True))
             if inside:
-                wanted.setdefault((lane, spots.lanes[lane].bands[taken], row["group"], row["pane"]), []).append(row)
+                wanted.setdefault(
+                    (lane, spots.lanes[lane].bands[taken], row["group"], row["pane"]), []
+                ).append(row)
     assert got.keys() == wanted.keys()
     for place, own_rows in wanted.items():
         ints, floats = got[place]
@@ -248,7 +379,9 @@ def _check_fold(
         count = sum(row["rows"] for row in own_rows)
         if place[0] == LANE:
             assert ints == [count, 0, sum(y)]
-            np.testing.assert_allclose(floats, [len(z), np.mean(z), np.var(z) * len(z)], rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                floats, [len(z), np.mean(z), np.var(z) * len(z)], rtol=1e-9, atol=1e-9
+            )
         else:
             assert ints == [count, min(y)]
             np.testing.assert_equal(floats, [np.max(x)])
@@ -272,19 +405,34 @@ def _renumber(r: Random, spots: Spots) -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_answers_of_spots_are_answers_of_shapes(seed: int) -> None:
     r = Random(seed)
-    lane = LaneSpots(np.array([r.randint(-1, 4) for _ in range(9)], np.int32), np.arange(9, dtype=np.int32) * 2)
+    lane = LaneSpots(
+        np.array([r.randint(-1, 4) for _ in range(9)], np.int32), np.arange(9, dtype=np.int32) * 2
+    )
     taken = [_draw_band(r) for _ in range(5)]
     lane.bands = {(band,): i for i, band in enumerate(dict.fromkeys(taken))}
     shapes = [((r.choice(taken),), r.randint(0, 6)) for _ in range(r.randint(1, 6))]
     found = [(end, spot) for end in range(7) for spot in range(9) if r.random() < 0.6]
-    ends, group = np.array([e for e, _ in found], np.int64), np.array([s for _, s in found], np.int32)
-    answers = Answers(np.zeros(ends.size, np.int32), ends, group, ends[None, :] * 100 + group, np.empty((0, ends.size)),
-                      np.array([0, ends.size]))  # fmt: skip
-    got = answers_of(answers, lane, shapes_of([t for t, _ in shapes], np.array([f for _, f in shapes]), lane))
+    ends, group = (
+        np.array([e for e, _ in found], np.int64),
+        np.array([s for _, s in found], np.int32),
+    )
+    answers = Answers(
+        np.zeros(ends.size, np.int32),
+        ends,
+        group,
+        ends[None, :] * 100 + group,
+        np.empty((0, ends.size)),
+        np.array([0, ends.size]),
+    )
+    got = answers_of(
+        answers, lane, shapes_of([t for t, _ in shapes], np.array([f for _, f in shapes]), lane)
+    )
     wanted = [
-        (i, end, spot * 2, end * 100 + spot) for i, (own, first) in enumerate(shapes) for end, spot in found
+        (i, end, spot * 2, end * 100 + spot)
+        for i, (own, first) in enumerate(shapes)
+        for end, spot in found
         if lane.band[spot] == lane.bands[own] and end >= first
-    ]  # fmt: skip
+    ]
     columns = (got.shape, got.end, got.group, got.ints[0])
     assert list(zip(*(c.tolist() for c in columns), strict=True)) == wanted
     assert got.offsets.tolist() == [sum(w[0] < i for w in wanted) for i in range(len(shapes) + 1)]
@@ -300,9 +448,13 @@ def _draw_band(r: Random) -> Band:
 
 
 def test_rows_that_are_sent_are_placed_as_spark_places_them(frames: SparkSession) -> None:
-    for name, text in {"x": "x IN (-2.5, 0, 0.1, 2.5, 1e308) OR x > 1e308", "n": "n IN (-7, 0, 101)",
-                       "big": "big IN (-1, 9007199254740992)", "day": "day > DATE '1970-01-01'",
-                       "at": "at <= '2020-01-01 10:00:00'"}.items():  # fmt: skip
+    for name, text in {
+        "x": "x IN (-2.5, 0, 0.1, 2.5, 1e308) OR x > 1e308",
+        "n": "n IN (-7, 0, 101)",
+        "big": "big IN (-1, 9007199254740992)",
+        "day": "day > DATE '1970-01-01'",
+        "at": "at <= '2020-01-01 10:00:00'",
+    }.items():
         ((attribute, band),) = split(where_of(text)).bands
         key, edges = cell(attribute), tuple(sorted(band.edges()))
         frames.sql(declare_sql(key, edges))

@@ -1,4 +1,5 @@
-"""Edges of windows against a brute-force list of times; unions with long periods against closed forms."""
+"""Edges of windows against a brute-force list of times; unions with long periods against closed
+forms."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ PRIMES = [p for p in range(2, 104_730) if all(p % d for d in range(2, math.isqrt
 def brute_edges(windows: list[Shape]) -> tuple[set[int], int]:
     """All beginnings and ends of windows, within one period."""
     period = math.lcm(*(s.slide_us for s in windows))
-    starts = ((s, s.offset_us + k * s.slide_us) for s in windows for k in range(period // s.slide_us))
+    starts = (
+        (s, s.offset_us + k * s.slide_us) for s in windows for k in range(period // s.slide_us)
+    )
     return {t % period for s, start in starts for t in (start, start + s.range_us)}, period
 
 
@@ -70,7 +73,9 @@ def test_splitting_and_flags_agree(windows: list[Shape], per_class: int) -> None
         assert edge_rate(windows).fraction == Fraction(len(edges), period)
 
 
-@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(10**6, 10**9)), min_size=1, max_size=4))
+@given(
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(10**6, 10**9)), min_size=1, max_size=4)
+)
 def test_long_periods_by_inclusion_and_exclusion(rows: list[tuple[int, int]]) -> None:
     classes = [EdgeClass(a % m, m) for a, m in rows]
     found = density(classes)
@@ -127,7 +132,9 @@ def test_slides_that_cannot_be_factored_in_time() -> None:
 def test_what_cannot_be_counted_is_estimated() -> None:
     random = np.random.default_rng(1)
     slides = random.integers(1_000, 100_000, 300).tolist()
-    windows = [Shape(int(w * s), s) for s, w in zip(slides, random.uniform(1, 50, 300), strict=True)]
+    windows = [
+        Shape(int(w * s), s) for s, w in zip(slides, random.uniform(1, 50, 300), strict=True)
+    ]
     began = perf_counter()
     found = edge_rate(windows)
     assert perf_counter() - began < 5 * 3
@@ -140,7 +147,9 @@ def test_what_cannot_be_counted_is_estimated() -> None:
 def _pairs(windows: list[Shape]) -> float:
     """Bonferroni: a union is no less than the sum without all pairs."""
     classes = sorted({c for w in windows for c in classes_of(w)})
-    met = ((x, y, math.gcd(x.modulus, y.modulus)) for n, x in enumerate(classes) for y in classes[:n])
+    met = (
+        (x, y, math.gcd(x.modulus, y.modulus)) for n, x in enumerate(classes) for y in classes[:n]
+    )
     return sum(g / x.modulus / y.modulus for x, y, g in met if (x.residue - y.residue) % g == 0)
 
 
@@ -168,7 +177,13 @@ def test_points_of_a_period_weigh_what_is_counted(windows: list[Shape], merged: 
 
 def test_drawn_points_weigh_what_is_counted() -> None:
     """Also those learnt later, and dense classes beside rare ones."""
-    windows = [Shape(7, 7), Shape(31_000, 10_007), Shape(5_000_003, 1_000_003), Shape(70_001, 70_000), Shape(14, 3)]
+    windows = [
+        Shape(7, 7),
+        Shape(31_000, 10_007),
+        Shape(5_000_003, 1_000_003),
+        Shape(70_001, 70_000),
+        Shape(14, 3),
+    ]
     rows = [(c, n) for n, w in enumerate(windows) for c in classes_of(w)]
     classes = columns([c for c, _ in rows], [n for _, n in rows])
     first = columns([c for c, n in rows if n < 2])
@@ -181,7 +196,9 @@ def test_drawn_points_weigh_what_is_counted() -> None:
     assert union == pytest.approx(edge_rate(windows).rate, rel=0.05)
 
 
-@pytest.mark.parametrize("args", [(0, 1), (1, 0), (-1, 1), (1 << 62, 1), (1, 1 << 62), (1, 1, 1 << 62)])
+@pytest.mark.parametrize(
+    "args", [(0, 1), (1, 0), (-1, 1), (1 << 62, 1), (1, 1 << 62), (1, 1, 1 << 62)]
+)
 def test_shapes_are_checked(args: tuple[int, ...]) -> None:
     with pytest.raises(PlanError):
         Shape(*args)

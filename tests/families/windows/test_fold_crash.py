@@ -1,4 +1,5 @@
-"""Cut the power at every disk operation of rounds that fold the log: a restart goes on with the same answers."""
+"""Cut the power at every disk operation of rounds that fold the log: a restart goes on with the
+same answers."""
 
 from __future__ import annotations
 
@@ -16,7 +17,17 @@ from headrace.families.windows.job import WindowsJob
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
 from tests.families.windows.logged import FOLDER, Answer, Logged, Row, by_end, near
-from tests.runtime.recording import HOME, Crash, Model, Op, Promise, QuickDisk, RecordingDisk, crashes, dropped
+from tests.runtime.recording import (
+    HOME,
+    Crash,
+    Model,
+    Op,
+    Promise,
+    QuickDisk,
+    RecordingDisk,
+    crashes,
+    dropped,
+)
 
 S = 1_000_000
 ROUNDS = 14
@@ -31,10 +42,15 @@ Found = dict[int, list[Answer]]
 def rows_of(number: int) -> list[Row]:
     r = Random(number)
     start = 1_700_000_000 * S + number * 5 * S
-    return [Row(start + r.randrange(5 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(0, 9)) for _ in range(5)]
+    return [
+        Row(start + r.randrange(5 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(0, 9))
+        for _ in range(5)
+    ]
 
 
-def go_on(disk: QuickDisk, noted: Callable[[int], None] = lambda number: None, rounds: int = ROUNDS) -> Found:
+def go_on(
+    disk: QuickDisk, noted: Callable[[int], None] = lambda number: None, rounds: int = ROUNDS
+) -> Found:
     """The rounds the home does not have yet; what they answer."""
     run = Logged(disk.root, Config(), disk=disk)
     for i, sql in enumerate(QUERIES):
@@ -128,5 +144,7 @@ def test_every_crash_around_a_fold_leaves_the_same_answers(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("what", ["/folded/", "/folded"])
 def test_a_forgotten_sync_of_a_fold_is_noticed(tmp_path: Path, what: str) -> None:
-    recorded = Recorded(tmp_path, lambda path: what in path if what.endswith("/") else path.endswith(what))
+    recorded = Recorded(
+        tmp_path, lambda path: what in path if what.endswith("/") else path.endswith(what)
+    )
     assert recorded.first_failure(lambda n: [CUT]) is not None

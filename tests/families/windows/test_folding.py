@@ -1,4 +1,5 @@
-"""Folding the pane log: rows against a page of Python, whole runs against never folding, a month in little room."""
+"""Folding the pane log: rows against a page of Python, whole runs against never folding, a month in
+little room."""
 
 from __future__ import annotations
 
@@ -30,21 +31,44 @@ from headrace.runtime.ledger import FileMark
 from headrace.sql.bind import bind
 from headrace.sql.tree import Column, Expr
 from headrace.values import BIGINT, DOUBLE, INT, STRING, Relation
-from tests.families.windows.logged import FIELDS, Answer, Logged, Row, by_end, expected, near, panes_of, part_of
+from tests.families.windows.logged import (
+    FIELDS,
+    Answer,
+    Logged,
+    Row,
+    by_end,
+    expected,
+    near,
+    panes_of,
+    part_of,
+)
 
 S = 1_000_000
 DAY = 86_400 * S
 X, N, K = Column("x", DOUBLE), Column("n", BIGINT), Column("k", STRING)
 MEASURES = (
-    ROWS, Measure("count", X), Measure("sum_float", X), Measure("moments", X), Measure("min_float", X),
-    Measure("max_float", X), Measure("sum_int", N), Measure("min_int", N), Measure("max_int", N),
+    ROWS,
+    Measure("count", X),
+    Measure("sum_float", X),
+    Measure("moments", X),
+    Measure("min_float", X),
+    Measure("max_float", X),
+    Measure("sum_int", N),
+    Measure("min_int", N),
+    Measure("max_int", N),
 )
 RELATION = Relation("s", "none:", FIELDS, "ts")
 CUTS = Cuts(10, (Cut((K, N), ()), Cut((K,), ())), MEASURES)
 
 VALUES = st.one_of(st.none(), st.floats(-1e6, 1e6))
 ROWS_OF = st.lists(
-    st.builds(Row, st.integers(-500, 500), st.sampled_from(["a", "ü", "", None]), st.integers(-(2**62), 2**62), VALUES),
+    st.builds(
+        Row,
+        st.integers(-500, 500),
+        st.sampled_from(["a", "ü", "", None]),
+        st.integers(-(2**62), 2**62),
+        VALUES,
+    ),
     max_size=40,
 )
 
@@ -52,7 +76,8 @@ ROWS_OF = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(ROWS_OF, min_size=1, max_size=4), st.sampled_from([10, 20, 70, 1000]))
 def test_folded_rows_are_those_of_wider_panes(rounds: list[list[Row]], width: int) -> None:
-    """Against one aggregate of all rows: same cells, exact whole numbers, doubles but for their last bits."""
+    """Against one aggregate of all rows: same cells, exact whole numbers, doubles but for their
+    last bits."""
     whole = panes_of(replace(CUTS, pane_us=width), [r for part in rounds for r in part])
     folded = fold(CUTS, width, [panes_of(CUTS, part) for part in rounds])
     assert folded.schema.names == whole.schema.names
@@ -70,12 +95,19 @@ def same_part(function: str, folded: Any, whole: Any) -> bool:
     if whole is None:
         return bool(folded in (0, -math.inf) or math.isnan(folded))
     if isinstance(whole, float):
-        return math.isclose(folded, whole, rel_tol=1e-9, abs_tol=1e-3 if function == "var_pop" else 1e-6)
+        return math.isclose(
+            folded, whole, rel_tol=1e-9, abs_tol=1e-3 if function == "var_pop" else 1e-6
+        )
     return bool(folded == whole)
 
 
 def test_nan_is_the_greatest() -> None:
-    rows = [Row(0, "a", 1, math.nan), Row(0, "a", 1, 2.0), Row(0, "b", 1, math.nan), Row(0, "b", 1, None)]
+    rows = [
+        Row(0, "a", 1, math.nan),
+        Row(0, "a", 1, 2.0),
+        Row(0, "b", 1, math.nan),
+        Row(0, "b", 1, None),
+    ]
     folded = fold(CUTS, 1000, [panes_of(CUTS, [row]) for row in rows])
     names = part_names(CUTS.measures)
     found = {row[key_name(0)]: row for row in folded.to_pylist() if row[SET] == 1}
@@ -89,7 +121,9 @@ def test_variances_fold_as_moments(seed: int) -> None:
     rows = [Row(i, "a", 1, 1e6 + r.uniform(0, 1)) for i in range(100)]
     folded = fold(CUTS, 1000, [panes_of(CUTS, rows[i : i + 7]) for i in range(0, 100, 7)])
     name = part_names(CUTS.measures)["var_pop", "`x`"]
-    assert math.isclose(folded.column(name)[0].as_py(), part_of("var_pop", [row.x for row in rows]), rel_tol=1e-9)
+    assert math.isclose(
+        folded.column(name)[0].as_py(), part_of("var_pop", [row.x for row in rows]), rel_tol=1e-9
+    )
 
 
 def test_sketches_are_folded_away_when_nobody_needs_them() -> None:
@@ -105,7 +139,10 @@ def test_sketches_are_folded_away_when_nobody_needs_them() -> None:
     (name,) = set(part_names(cuts.measures).values()) - set(part_names(MEASURES).values())
     both = project(table.append_column(name, pa.array([[b"x"]] * table.num_rows)), cuts, CUTS)
     kept = table.select(both.column_names)
-    assert both.equals(pa.Table.from_arrays(kept.columns, kept.column_names)) and name not in both.column_names
+    assert (
+        both.equals(pa.Table.from_arrays(kept.columns, kept.column_names))
+        and name not in both.column_names
+    )
 
 
 def where_of(text: str) -> Expr:
@@ -125,7 +162,9 @@ def test_what_two_groupings_have_in_common(rows: list[Row], shared: bool) -> Non
     right = Cuts(10, (Cut((K,), (POSITIVE,) if shared else ()),), MEASURES[::2])
     common = common_groupings(left, right)
     assert common is not None
-    assert common.cuts == (Cut((K,), (POSITIVE, FACT) if shared else (FACT,)),), "what follows from keys stays"
+    assert common.cuts == (Cut((K,), (POSITIVE, FACT) if shared else (FACT,)),), (
+        "what follows from keys stays"
+    )
     assert set(common.measures) == set(MEASURES[:5]) & set(MEASURES[::2])
     whole = fold(common, 10, [panes_of(common, rows)])
     for given_cuts in (left, right):
@@ -135,12 +174,17 @@ def test_what_two_groupings_have_in_common(rows: list[Row], shared: bool) -> Non
 
 def sorted_rows(table: pa.Table) -> list[str]:
     """As text, doubles to twelve digits (-0.0 is 0)."""
-    return sorted(str({n: float(f"{v + 0.0:.9e}") if isinstance(v, float) else v for n, v in row.items()})
-                  for row in table.to_pylist())
+    return sorted(
+        str({n: float(f"{v + 0.0:.9e}") if isinstance(v, float) else v for n, v in row.items()})
+        for row in table.to_pylist()
+    )
 
 
 def test_other_keys_have_nothing_in_common() -> None:
-    assert common_groupings(Cuts(10, (Cut((K,), ()),), MEASURES), Cuts(10, (Cut((N,), ()),), MEASURES)) is None
+    assert (
+        common_groupings(Cuts(10, (Cut((K,), ()),), MEASURES), Cuts(10, (Cut((N,), ()),), MEASURES))
+        is None
+    )
     assert common_groupings(CUTS, Cuts(10, (Cut((K,), ()),), MEASURES)) is None
 
 
@@ -156,36 +200,60 @@ def test_queries_that_come_and_go_do_not_break_the_log_into_pieces(tmp_path: Pat
             run.add(100 + number, QUERIES[0].format("window(ts, '6 seconds')"))
         if number % 4 == 2:
             run.drop(98 + number)
-        run.round([Row(now - r.randrange(9 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-9, 9)) for _ in range(6)])
+        run.round(
+            [
+                Row(now - r.randrange(9 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-9, 9))
+                for _ in range(6)
+            ]
+        )
     log = run.rings.log
     folded = [e for e in log.rounds if e.is_folded]
-    assert len({e.cuts.measures for e in log.rounds if not e.is_folded}) > 1, "groupings change all the time"
+    assert len({e.cuts.measures for e in log.rounds if not e.is_folded}) > 1, (
+        "groupings change all the time"
+    )
     assert len(folded) < 20 and all(e.cuts.pane_us == 600 * S for e in folded)
     run.open()
     run.round([Row(now + 7200 * S, "a", 1, 1.0)])
     assert [a[0] for a in run.answers[2] if a[1] == "a"] == sorted({a[0] for a in run.answers[2]})
 
 
-# -- what is folded when ------------------------------------------------------------------------------------
+# -- what is folded when
+# ------------------------------------------------------------------------------------
 
 
-def entry(number: int, newest_us: int, pane_us: int = 10 * S, size: int = 1_000, folded: bool = False) -> PaneRound:
+def entry(
+    number: int, newest_us: int, pane_us: int = 10 * S, size: int = 1_000, folded: bool = False
+) -> PaneRound:
     mark = FileMark(f"streams/s/{'folded' if folded else 'panes'}/{number}", size, 0)
     return PaneRound(number, newest_us - S, newest_us, Cuts(pane_us, CUTS.cuts, MEASURES), 5, mark)
 
 
 def test_steps_are_what_is_still_needed_at_each_age() -> None:
     hour = 3_600 * S
-    needs = [(10 * S, 10 * S), (60 * S, 10 * S), (hour, 60 * S), (DAY, 600 * S), (30 * DAY, DAY), (hour, 90 * S)]
+    needs = [
+        (10 * S, 10 * S),
+        (60 * S, 10 * S),
+        (hour, 60 * S),
+        (DAY, 600 * S),
+        (30 * DAY, DAY),
+        (hour, 90 * S),
+    ]
     assert steps_for(needs) == [
-        Step(60 * S, 10 * S), Step(hour, 30 * S), Step(DAY, 600 * S), Step(30 * DAY, DAY),
+        Step(60 * S, 10 * S),
+        Step(hour, 30 * S),
+        Step(DAY, 600 * S),
+        Step(30 * DAY, DAY),
     ]
     assert steps_for([]) == []
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 400), st.integers(1, 12)), max_size=6), st.integers(0, 500))
-def test_a_step_divides_the_grain_of_all_who_look_back_so_far(needs: list[tuple[int, int]], age: int) -> None:
+@given(
+    st.lists(st.tuples(st.integers(1, 400), st.integers(1, 12)), max_size=6), st.integers(0, 500)
+)
+def test_a_step_divides_the_grain_of_all_who_look_back_so_far(
+    needs: list[tuple[int, int]], age: int
+) -> None:
     needs = [(r * g, g) for r, g in needs]
     step = next((s for s in steps_for(needs) if s.reach_us >= age), None)
     grains = [g for r, g in needs if r >= age]
@@ -230,8 +298,14 @@ def test_rewriting_stays_logarithmic() -> None:
             gone = entries[due.start : due.stop]
             days = 1 + (gone[-1].newest_us or 0) // DAY - (gone[0].newest_before_us or 0) // DAY
             written += 500 * days
-            made = PaneRound(gone[-1].round_id, gone[0].newest_before_us, gone[-1].newest_us,
-                             replace(gone[0].cuts, pane_us=due.width_us), 5, FileMark("x/folded/1", 500 * days, 0))
+            made = PaneRound(
+                gone[-1].round_id,
+                gone[0].newest_before_us,
+                gone[-1].newest_us,
+                replace(gone[0].cuts, pane_us=due.width_us),
+                5,
+                FileMark("x/folded/1", 500 * days, 0),
+            )
             entries[due.start : due.stop] = [made]
         while (entries[0].newest_us or 0) < now - 30 * DAY and len(entries) > 1:
             del entries[0]
@@ -242,7 +316,8 @@ def test_rewriting_stays_logarithmic() -> None:
     assert max(spans) <= 30 * DAY // 8
 
 
-# -- whole runs ---------------------------------------------------------------------------------------------
+# -- whole runs
+# ---------------------------------------------------------------------------------------------
 
 QUERIES = (
     "SELECT k, count(*) AS c, sum(n) AS s, avg(x) AS a, min(x) AS lo FROM s WHERE n > 0 GROUP BY k, {}",
@@ -250,8 +325,11 @@ QUERIES = (
     "SELECT count(x) AS c, max(x) AS hi FROM s GROUP BY {}",
 )
 WINDOWS = (
-    "window(ts, '40 seconds', '2 seconds')", "window(ts, '30 seconds', '6 seconds')", "window(ts, '1 minute')",
-    "window(ts, '2 minutes', '20 seconds')", "window(ts, '90 seconds', '45 seconds', '5 seconds')",
+    "window(ts, '40 seconds', '2 seconds')",
+    "window(ts, '30 seconds', '6 seconds')",
+    "window(ts, '1 minute')",
+    "window(ts, '2 minutes', '20 seconds')",
+    "window(ts, '90 seconds', '45 seconds', '5 seconds')",
 )
 
 
@@ -265,19 +343,30 @@ class Event:
 
 
 EVENTS = st.one_of(
-    *[st.just(Event("round"))] * 6, st.just(Event("restart")),
+    *[st.just(Event("round"))] * 6,
+    st.just(Event("restart")),
     st.builds(Event, st.just("add"), st.integers(0, 2), st.integers(0, 4)),
     st.builds(Event, st.just("drop"), st.integers(0, 5)),
 )
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(EVENTS, min_size=50, max_size=90), st.integers(0, 10**6), st.sampled_from([0, 3 * S]),
-       st.sampled_from([1, 3]), st.sampled_from([0, 20_000]))
-def test_folding_changes_no_answer(events: list[Event], seed: int, late_us: int, rounds: int, history_ms: int) -> None:
-    """Queries there from the start answer the same; later ones may know less of the past, but nothing wrong."""
+@given(
+    st.lists(EVENTS, min_size=50, max_size=90),
+    st.integers(0, 10**6),
+    st.sampled_from([0, 3 * S]),
+    st.sampled_from([1, 3]),
+    st.sampled_from([0, 20_000]),
+)
+def test_folding_changes_no_answer(
+    events: list[Event], seed: int, late_us: int, rounds: int, history_ms: int
+) -> None:
+    """Queries there from the start answer the same; later ones may know less of the past, but
+    nothing wrong."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        twins = [Logged(Path(folder) / name, Config.of(history_ms=history_ms), late_us) for name in "ab"]
+        twins = [
+            Logged(Path(folder) / name, Config.of(history_ms=history_ms), late_us) for name in "ab"
+        ]
         for run in twins:
             for i, query in enumerate(QUERIES):
                 for w in (0, 3):
@@ -305,15 +394,25 @@ def play(run: Logged, events: list[Event], r: Random) -> None:
                 run.open()
             case "add":
                 added += 100
-                run.add(added + 10 * event.query + event.window, QUERIES[event.query].format(WINDOWS[event.window]))
+                run.add(
+                    added + 10 * event.query + event.window,
+                    QUERIES[event.query].format(WINDOWS[event.window]),
+                )
             case "drop":
                 later = [i for i in run.queries if i >= 100]
                 if later:
                     run.drop(later[event.query % len(later)])
             case _:
                 now += r.randrange(12) * S
-                rows = [Row(now - r.randrange(4 * S), r.choice(["a", "b", None]), r.randint(-3, 9),
-                            r.choice([None, r.uniform(-10, 10)])) for _ in range(r.randrange(9))]
+                rows = [
+                    Row(
+                        now - r.randrange(4 * S),
+                        r.choice(["a", "b", None]),
+                        r.randint(-3, 9),
+                        r.choice([None, r.uniform(-10, 10)]),
+                    )
+                    for _ in range(r.randrange(9))
+                ]
                 run.round(rows)
 
 
@@ -331,8 +430,14 @@ def test_who_came_later_misses_nothing_after_a_restart(
             now += 5 * S
             if number == 40:
                 run.add(3, QUERIES[0].format(WINDOWS[3]))
-            run.round([Row(now - r.randrange(5 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-1, 1))
-                       for _ in range(9)])
+            run.round(
+                [
+                    Row(
+                        now - r.randrange(5 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-1, 1)
+                    )
+                    for _ in range(9)
+                ]
+            )
             if number % 3 == 1:
                 run.open()
         monkeypatch.setattr(FoldPlan, "next", lambda *_: None)
@@ -350,14 +455,20 @@ def test_without_a_fold_a_restart_changes_no_bit(tmp_path: Path, seed: int) -> N
         r, now = Random(seed), 1_700_000_000 * S
         for number in range(100):
             now += 5 * S
-            run.round([Row(now - r.randrange(5 * S), "a", r.randint(-3, 9), r.uniform(-1, 1)) for _ in range(9)])
+            run.round(
+                [
+                    Row(now - r.randrange(5 * S), "a", r.randint(-3, 9), r.uniform(-1, 1))
+                    for _ in range(9)
+                ]
+            )
             if run is runs[1] and number % 20 == 7:
                 run.open()
         assert not run.rings.log.held
     assert by_end(runs[0].answers) == by_end(runs[1].answers)
 
 
-# -- 30 days ------------------------------------------------------------------------------------------------
+# -- 30 days
+# ------------------------------------------------------------------------------------------------
 
 FINE = "SELECT k, count(*) AS c, sum(x) AS s FROM s GROUP BY k, window(ts, '10 seconds')"
 LONG = "SELECT k, count(*) AS c, sum(n) AS t, avg(x) AS a FROM s GROUP BY k, window(ts, '30 days', '1 day')"
@@ -368,7 +479,8 @@ DAYS = 33
 
 
 def month(run: Logged, start_us: int, rounds: int, rng: np.random.Generator) -> int:
-    """Rounds of 20 minutes, a row in each pane of 10 s and group; (n of each row is 1, x its pane's number mod 7)."""
+    """Rounds of 20 minutes, a row in each pane of 10 s and group; (n of each row is 1, x its pane's
+    number mod 7)."""
     for number in range(rounds):
         first = start_us + number * ROUND_PANES * 10 * S
 
@@ -392,7 +504,8 @@ NAMES = np.array([f"group {i}" for i in range(GROUPS)])
 
 @pytest.mark.slow
 def test_thirty_days_beside_ten_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fine panes of a month would take 28 times the room; what is kept is days, hours of minutes and fine ones."""
+    """Fine panes of a month would take 28 times the room; what is kept is days, hours of minutes
+    and fine ones."""
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 16)
     run = Logged(tmp_path, Config())
     for i, sql in enumerate((FINE, LONG, HOUR)):
@@ -438,7 +551,10 @@ def test_answers_over_a_folded_log_are_those_of_all_rows(
     r, now, rows = Random(seed), 1_700_000_000 * S, list[Row]()
     for number in range(120):
         now += 5 * S
-        new = [Row(now - r.randrange(5 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-9, 9)) for _ in range(6)]
+        new = [
+            Row(now - r.randrange(5 * S), r.choice("ab"), r.randint(-3, 9), r.uniform(-9, 9))
+            for _ in range(6)
+        ]
         rows += run.counted(new)
         run.round(new)
         if number % 5 == 3:
@@ -447,7 +563,9 @@ def test_answers_over_a_folded_log_are_those_of_all_rows(
     newest = run.ledger.newest
     assert newest is not None and newest.newest_us is not None
     for query_id in (1, 2):
-        whole = expected(run.queries[query_id], rows, newest.newest_us, lambda row: row.n > 0, values_of)
+        whole = expected(
+            run.queries[query_id], rows, newest.newest_us, lambda row: row.n > 0, values_of
+        )
         ours = sorted(run.answers[query_id], key=lambda a: (a[0], a[1]))
         assert len(ours) == len(whole) and all(near(a, b) for a, b in zip(ours, whole, strict=True))
 
@@ -459,15 +577,21 @@ def values_of(rows: list[Row]) -> Answer:
 
 def test_cells_are_folded_to_the_edges_in_common() -> None:
     key = cell(Column("x", INT))
-    left, right = (Cuts(10, (Cut((), (), (key,)),), (ROWS,), ((key, edges),)) for edges in ((1, 3, 5), (3, 4, 5)))
+    left, right = (
+        Cuts(10, (Cut((), (), (key,)),), (ROWS,), ((key, edges),))
+        for edges in ((1, 3, 5), (3, 4, 5))
+    )
     common = common_groupings(left, right)
     assert common is not None and common.edges == ((key, (3, 5)),)
     values = [None, 0, 1, 2, 3, 4, 5, 6]
     tables = []
     for cuts in (left, right):
         ranks = [None if v is None else sum(e <= v for e in cuts.edges_of(key)) for v in values]
-        rows = {PANE: pa.array([0] * len(values), pa.int64()), cell_name(cuts, key): pa.array(ranks, pa.int32()),
-                "m0": pa.array([1] * len(values), pa.int64())}  # fmt: skip
+        rows = {
+            PANE: pa.array([0] * len(values), pa.int64()),
+            cell_name(cuts, key): pa.array(ranks, pa.int32()),
+            "m0": pa.array([1] * len(values), pa.int64()),
+        }
         tables.append(project(pa.table(rows), cuts, common))
     found = fold(common, 10, tables).to_pylist()
     assert {row[cell_name(common, key)]: row["m0"] for row in found} == {None: 2, 0: 6, 1: 4, 2: 4}

@@ -27,7 +27,9 @@ class Asked:
     def __init__(self) -> None:
         self.keys: list[list[object]] = []
 
-    def __call__(self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]) -> list[pa.Array]:
+    def __call__(
+        self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]
+    ) -> list[pa.Array]:
         found = values[list(keys).index(K)].to_pylist()
         self.keys.append(found)
         known: dict[Expr, pa.Array] = {
@@ -83,15 +85,26 @@ def test_facts_nobody_wants_are_forgotten() -> None:
 @pytest.mark.parametrize("keys", [(K, X), (X, K)])
 def test_numbers_stay_with_keys_of_several_columns(keys: tuple[Expr, ...]) -> None:
     groups = Groups(keys)
-    columns: dict[Expr, pa.Array] = {K: pa.array(["a", "b", "a", None]), X: pa.array([1.0, 1.0, float("nan"), None])}
+    columns: dict[Expr, pa.Array] = {
+        K: pa.array(["a", "b", "a", None]),
+        X: pa.array([1.0, 1.0, float("nan"), None]),
+    }
     first = groups.encode([columns[k] for k in keys], 4).tolist()
     assert sorted(first) == [0, 1, 2, 3]
-    assert groups.encode([columns[k].take(pa.array([2, 0])) for k in keys], 2).tolist() == [first[2], first[0]]
+    assert groups.encode([columns[k].take(pa.array([2, 0])) for k in keys], 2).tolist() == [
+        first[2],
+        first[0],
+    ]
 
 
-KEY_ROWS = st.lists(st.tuples(
-    st.sampled_from(["a", "b", "", None]), st.sampled_from([0.5, float("nan"), None]), st.integers(-2, 2) | st.none(),
-), max_size=20)  # fmt: skip
+KEY_ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "", None]),
+        st.sampled_from([0.5, float("nan"), None]),
+        st.integers(-2, 2) | st.none(),
+    ),
+    max_size=20,
+)
 
 
 @given(st.lists(KEY_ROWS, max_size=5), st.permutations([0, 1, 2]), st.integers(0, 3))
@@ -101,7 +114,10 @@ def test_a_number_for_each_key_and_the_same_again(
     """Against a dict of tuples, whatever the number of keys and the order of rounds."""
     kinds = [(K, pa.string()), (X, pa.float64()), (N, pa.int64())]
     places = order[:width]
-    groups, coarser = Groups(tuple(kinds[p][0] for p in places)), Groups(tuple(kinds[p][0] for p in places[:1]))
+    groups, coarser = (
+        Groups(tuple(kinds[p][0] for p in places)),
+        Groups(tuple(kinds[p][0] for p in places[:1])),
+    )
     keys: dict[tuple[str, ...], int] = {}
     for rows in rounds:
         columns = [pa.array([row[p] for row in rows], kinds[p][1]) for p in places]
@@ -127,21 +143,34 @@ def test_a_table_of_pairs_grows(seed: int) -> None:
         left[: size // 2] %= 100
         numbers, firsts = pairs.number(left, right)
         before = len(known)
-        wanted = [known.setdefault(pair, len(known)) for pair in zip(left.tolist(), right.tolist(), strict=True)]
+        wanted = [
+            known.setdefault(pair, len(known))
+            for pair in zip(left.tolist(), right.tolist(), strict=True)
+        ]
         assert numbers.tolist() == wanted and len(pairs) == len(known)
         assert [wanted[row] for row in firsts] == list(range(before, len(known)))
 
 
-@pytest.mark.parametrize(("kind", "values"), [
-    (pa.string(), ["", "a", "b", "aa", "é", None, "\0", "a" * 100]), (pa.int32(), [-1, 0, None, 2**31 - 1]),
-    (pa.int64(), [-1, -(2**63), 2**63 - 1]), (pa.bool_(), [True, None, False]), (pa.binary(), [b"", b"x", None]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.string(), ["", "a", "b", "aa", "é", None, "\0", "a" * 100]),
+        (pa.int32(), [-1, 0, None, 2**31 - 1]),
+        (pa.int64(), [-1, -(2**63), 2**63 - 1]),
+        (pa.bool_(), [True, None, False]),
+        (pa.binary(), [b"", b"x", None]),
+    ],
+)
 def test_values_and_their_codes(kind: pa.DataType, values: list[object], seed: int) -> None:
     codes, rng, known = codes_for(kind), np.random.default_rng(seed), dict[object, int]()
     for size in (0, 1, 3, 50):
-        column = pa.array([values[i] for i in rng.integers(0, len(values), size + 2)], kind).slice(1, size)
+        column = pa.array([values[i] for i in rng.integers(0, len(values), size + 2)], kind).slice(
+            1, size
+        )
         found = codes.encode(column).tolist()
-        assert all(known.setdefault(v, c) == c for v, c in zip(column.to_pylist(), found, strict=True))
+        assert all(
+            known.setdefault(v, c) == c for v, c in zip(column.to_pylist(), found, strict=True)
+        )
         assert sorted(known.values()) == list(range(len(codes)))
     assert codes.values().type == kind
     assert all(codes.values()[code].as_py() == value for value, code in known.items())

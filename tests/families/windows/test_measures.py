@@ -11,7 +11,14 @@ import pyarrow as pa
 import pytest
 
 from headrace.evaluation.vectors import FinishError
-from headrace.families.windows.measures import ROWS, Measure, arrange, finish_aggregate, measures_for, refusal
+from headrace.families.windows.measures import (
+    ROWS,
+    Measure,
+    arrange,
+    finish_aggregate,
+    measures_for,
+    refusal,
+)
 from headrace.families.windows.ring import Ring, Windows
 from headrace.sql.emit import emit
 from headrace.sql.functions import AGGREGATES
@@ -29,7 +36,7 @@ from headrace.values import (
     TINYINT,
     Type,
     decimal,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,19 +44,54 @@ if TYPE_CHECKING:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # One list of values per group; the last two groups are a single value and only nulls.
 FIELDS: dict[str, tuple[Type, pa.DataType, list[list[Any]]]] = {
-    "l": (BIGINT, pa.int64(), [[1, None, -5, 1 << 62, 1 << 61], [-(1 << 63), 3, -1 + (1 << 63)], [7], [None, None]]),
-    "i": (INT, pa.int32(), [[1, 2, None, -(2**31), 9], [2**31 - 1, 2**31 - 1, 5], [4], [None, None]]),
+    "l": (
+        BIGINT,
+        pa.int64(),
+        [[1, None, -5, 1 << 62, 1 << 61], [-(1 << 63), 3, -1 + (1 << 63)], [7], [None, None]],
+    ),
+    "i": (
+        INT,
+        pa.int32(),
+        [[1, 2, None, -(2**31), 9], [2**31 - 1, 2**31 - 1, 5], [4], [None, None]],
+    ),
     "h": (SMALLINT, pa.int16(), [[1, -32768, None, 5, 5], [1, 1, 1], [2], [None, None]]),
     "y": (TINYINT, pa.int8(), [[1, -128, None, 5, 5], [1, 1, 1], [2], [None, None]]),
-    "x": (DOUBLE, pa.float64(), [[1.5, math.nan, None, -math.inf, 2.0], [0.1, 0.2, 1e6], [3.25], [None, None]]),
-    "f": (FLOAT, pa.float32(), [[1.5, 0.1, None, 2.5, -0.25], [math.nan, math.inf, 1.0], [math.nan], [None, None]]),
-    "b": (BOOLEAN, pa.bool_(), [[True, None, False, True, True], [True, True, True], [False], [None, None]]),
-    "d": (DATE, pa.date32(), [[date(2024, 1, 1), None, date(1969, 1, 1), date(2000, 1, 1), None],
-                              [date(1, 1, 1), date(9999, 12, 31), None], [date(2024, 2, 29)], [None, None]]),
-    "w": (TIMESTAMP, pa.timestamp("us", "UTC"), [[EPOCH, None, EPOCH - timedelta(microseconds=1), None, None],
-                                                 [datetime(2024, 1, 1, 5, 6, 7, 8, tzinfo=UTC)] * 3, [EPOCH],
-                                                 [None, None]]),
-}  # fmt: skip
+    "x": (
+        DOUBLE,
+        pa.float64(),
+        [[1.5, math.nan, None, -math.inf, 2.0], [0.1, 0.2, 1e6], [3.25], [None, None]],
+    ),
+    "f": (
+        FLOAT,
+        pa.float32(),
+        [[1.5, 0.1, None, 2.5, -0.25], [math.nan, math.inf, 1.0], [math.nan], [None, None]],
+    ),
+    "b": (
+        BOOLEAN,
+        pa.bool_(),
+        [[True, None, False, True, True], [True, True, True], [False], [None, None]],
+    ),
+    "d": (
+        DATE,
+        pa.date32(),
+        [
+            [date(2024, 1, 1), None, date(1969, 1, 1), date(2000, 1, 1), None],
+            [date(1, 1, 1), date(9999, 12, 31), None],
+            [date(2024, 2, 29)],
+            [None, None],
+        ],
+    ),
+    "w": (
+        TIMESTAMP,
+        pa.timestamp("us", "UTC"),
+        [
+            [EPOCH, None, EPOCH - timedelta(microseconds=1), None, None],
+            [datetime(2024, 1, 1, 5, 6, 7, 8, tzinfo=UTC)] * 3,
+            [EPOCH],
+            [None, None],
+        ],
+    ),
+}
 SIZES = (5, 3, 1, 2)
 
 
@@ -68,7 +110,11 @@ def aggregates() -> list[Aggregate]:
     found = [Aggregate("count", (), BIGINT)]
     for name, (kind, _, _) in FIELDS.items():
         arg = Column(name, kind)
-        numeric = ("sum", "avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop") if kind.is_numeric else ()
+        numeric = (
+            ("sum", "avg", "stddev_samp", "stddev_pop", "var_samp", "var_pop")
+            if kind.is_numeric
+            else ()
+        )
         ops = ("count", "min", "max", *numeric)
         found += [Aggregate(op, (arg,), AGGREGATES[op].rule((arg,))) for op in ops]
     return found
@@ -94,9 +140,16 @@ def partial(measure: Measure, row: int) -> tuple[list[int], list[float]]:
         return [1], []
     value = as_number(column_of(measure.arg)[row])
     none = value is None
-    empty = {"sum_int": ([0, 0], []), "sum_float": ([], [0.0]), "moments": ([], [0.0] * 3), "count": ([0], []),
-             "min_int": ([2**63 - 1], []), "max_int": ([-(2**63)], []), "min_float": ([], [math.nan]),
-             "max_float": ([], [-math.inf])}  # fmt: skip
+    empty = {
+        "sum_int": ([0, 0], []),
+        "sum_float": ([], [0.0]),
+        "moments": ([], [0.0] * 3),
+        "count": ([0], []),
+        "min_int": ([2**63 - 1], []),
+        "max_int": ([-(2**63)], []),
+        "min_float": ([], [math.nan]),
+        "max_float": ([], [-math.inf]),
+    }
     if none:
         return empty[measure.kind]
     if measure.kind == "count":
@@ -135,16 +188,25 @@ def test_as_spark_answers(spark: SparkSession) -> None:
         column = theirs[f"c{at}"]
         assert mine.type == column.type, aggregate
         for a, b in zip(mine.to_pylist(), column.to_pylist(), strict=True):
-            close = isinstance(a, float) and isinstance(b, float) and (
-                math.isclose(a, b, rel_tol=1e-14) or (math.isnan(a) and math.isnan(b))
-            )  # fmt: skip
+            close = (
+                isinstance(a, float)
+                and isinstance(b, float)
+                and (math.isclose(a, b, rel_tol=1e-14) or (math.isnan(a) and math.isnan(b)))
+            )
             assert close or (a == b and type(a) is type(b)), (emit(aggregate), a, b)
 
 
-@pytest.mark.parametrize(("values", "fits"), [
-    ([2**63 - 1, 2**63 - 1, -(2**63)], True), ([2**63 - 1, 1], False), ([-(2**63), -1], False),
-    ([-(2**63), -1, 1], True), ([2**63 - 1] * 3, False), ([-1] * 9, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "fits"),
+    [
+        ([2**63 - 1, 2**63 - 1, -(2**63)], True),
+        ([2**63 - 1, 1], False),
+        ([-(2**63), -1], False),
+        ([-(2**63), -1, 1], True),
+        ([2**63 - 1] * 3, False),
+        ([-1] * 9, True),
+    ],
+)
 def test_sums_are_exact_until_they_overflow(values: list[int], fits: bool) -> None:
     total = Aggregate("sum", (Column("l", BIGINT),), BIGINT)
     count, parts = measures_for(total)
@@ -169,16 +231,27 @@ def test_measures_are_shared() -> None:
     assert len(arrangement.layout.int_ops) == 2 and len(arrangement.layout.float_ops) == 4
 
 
-@pytest.mark.parametrize(("aggregate", "reason"), [
-    (Aggregate("sum", (Column("x", INT),), BIGINT, distinct=True), "DISTINCT"),
-    (Aggregate("count", (Column("x", INT), Column("y", INT)), BIGINT, distinct=True), "several"),
-    (Aggregate("median", (Column("x", decimal(9, 2)),), DOUBLE), "median of a decimal"),
-    (Aggregate("mode", (Column("x", STRING),), STRING), "mode of a string"),
-    (Aggregate("approx_count_distinct", (Column("x", INT), Literal("0.001", decimal(4, 3))), BIGINT), "below 0.81%"),
-    (Aggregate("sum", (Column("x", decimal(9, 2)),), decimal(19, 2)), "sum of a decimal"),
-    (Aggregate("max", (Column("x", STRING),), STRING), "max of a string"),
-    (Aggregate("first", (Column("x", INT),), INT), "first"),
-    (Aggregate("count", (Column("x", INT), Column("y", INT)), BIGINT), "several"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("aggregate", "reason"),
+    [
+        (Aggregate("sum", (Column("x", INT),), BIGINT, distinct=True), "DISTINCT"),
+        (
+            Aggregate("count", (Column("x", INT), Column("y", INT)), BIGINT, distinct=True),
+            "several",
+        ),
+        (Aggregate("median", (Column("x", decimal(9, 2)),), DOUBLE), "median of a decimal"),
+        (Aggregate("mode", (Column("x", STRING),), STRING), "mode of a string"),
+        (
+            Aggregate(
+                "approx_count_distinct", (Column("x", INT), Literal("0.001", decimal(4, 3))), BIGINT
+            ),
+            "below 0.81%",
+        ),
+        (Aggregate("sum", (Column("x", decimal(9, 2)),), decimal(19, 2)), "sum of a decimal"),
+        (Aggregate("max", (Column("x", STRING),), STRING), "max of a string"),
+        (Aggregate("first", (Column("x", INT),), INT), "first"),
+        (Aggregate("count", (Column("x", INT), Column("y", INT)), BIGINT), "several"),
+    ],
+)
 def test_refusals(aggregate: Aggregate, reason: str) -> None:
     assert reason in (refusal(aggregate) or "")

@@ -1,4 +1,5 @@
-"""The ring against a page of Python that keeps every row, and against itself in other steps and lengths."""
+"""The ring against a page of Python that keeps every row, and against itself in other steps and
+lengths."""
 
 from __future__ import annotations
 
@@ -15,7 +16,14 @@ from hypothesis import strategies as st
 
 from headrace.families.windows import ring as ring_module
 from headrace.families.windows.ring import Answers, Layout, Ring, Windows
-from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N
+from headrace.families.windows.ring_kernels import (
+    ADD,
+    MAX,
+    MIN,
+    MOMENTS_M2,
+    MOMENTS_MEAN,
+    MOMENTS_N,
+)
 
 LAYOUT = Layout((ADD, ADD, MIN, MAX), (ADD, MIN, MAX, MOMENTS_N, MOMENTS_MEAN, MOMENTS_M2))
 EPS = 2.0**-52
@@ -39,7 +47,11 @@ class Shape:
 
 
 def windows_of(shapes: list[Shape]) -> Windows:
-    columns = np.array([[s.span, s.slide, s.offset, s.first_start] for s in shapes], np.int64).reshape(-1, 4).T
+    columns = (
+        np.array([[s.span, s.slide, s.offset, s.first_start] for s in shapes], np.int64)
+        .reshape(-1, 4)
+        .T
+    )
     return Windows(*(np.ascontiguousarray(c) for c in columns))
 
 
@@ -52,11 +64,16 @@ def add_rows(ring: Ring, rows: list[Row]) -> None:
     ones, m2 = np.ones(n), np.where(np.isfinite(x), 0.0, np.nan)
     panes = np.array([r.pane for r in rows], np.int64)
     groups = np.array([r.group for r in rows], np.int32)
-    ring.add(panes, groups, np.stack([ones.astype(np.int64), y, y, y]), np.stack([x, x, x, ones, x, m2]))
+    ring.add(
+        panes, groups, np.stack([ones.astype(np.int64), y, y, y]), np.stack([x, x, x, ones, x, m2])
+    )
 
 
-def expected(rows: list[Row], shapes: list[Shape], after: int, through: int) -> list[tuple[int, int, int, list[Row]]]:
-    """(shape, end, group, its rows) of every window that ends in (after, through + 1], in the order of Answers."""
+def expected(
+    rows: list[Row], shapes: list[Shape], after: int, through: int
+) -> list[tuple[int, int, int, list[Row]]]:
+    """(shape, end, group, its rows) of every window that ends in (after, through + 1], in the order
+    of Answers."""
     found = []
     for i, s in enumerate(shapes):
         for end in range(after + 1, through + 2):
@@ -87,11 +104,16 @@ def check_moments(n: float, mean: float, m2: float, xs: list[float]) -> None:
         centre = sum(exact) / len(xs)
         scale = float(sum(abs(x) for x in exact))
         assert abs(mean - float(centre)) <= 8 * len(xs) * EPS * scale + TINY
-        assert abs(m2 - float(sum((x - centre) ** 2 for x in exact))) <= 32 * len(xs) * EPS * scale**2 + TINY
+        assert (
+            abs(m2 - float(sum((x - centre) ** 2 for x in exact)))
+            <= 32 * len(xs) * EPS * scale**2 + TINY
+        )
 
 
 def check(answers: Answers, wanted: list[tuple[int, int, int, list[Row]]]) -> None:
-    got = list(zip(answers.shape.tolist(), answers.end.tolist(), answers.group.tolist(), strict=True))
+    got = list(
+        zip(answers.shape.tolist(), answers.end.tolist(), answers.group.tolist(), strict=True)
+    )
     assert got == [w[:3] for w in wanted]
     for i in range(len(answers.offsets) - 1):
         assert set(answers.shape[answers.offsets[i] : answers.offsets[i + 1]].tolist()) <= {i}
@@ -112,13 +134,17 @@ def bits(answers: list[Answers]) -> set[tuple[int, ...]]:
     found: set[tuple[int, ...]] = set()
     for a in answers:
         floats = np.where(np.isnan(a.floats), np.nan, a.floats).view(np.int64)
-        table = np.concatenate([[a.shape.astype(np.int64), a.end, a.group.astype(np.int64)], a.ints, floats])
+        table = np.concatenate(
+            [[a.shape.astype(np.int64), a.end, a.group.astype(np.int64)], a.ints, floats]
+        )
         found |= set(map(tuple, table.T.tolist()))
     return found
 
 
 numbers = st.one_of(
-    st.sampled_from([0.0, -0.0, 1.0, 1e300, -1e300, 5e-324, math.nan, math.inf, -math.inf, 1e16, 0.1]),
+    st.sampled_from(
+        [0.0, -0.0, 1.0, 1e300, -1e300, 5e-324, math.nan, math.inf, -math.inf, 1e16, 0.1]
+    ),
     st.floats(-1e6, 1e6, width=32),
 )
 origins = st.sampled_from([0, -9, -64, (1 << 40) - 7, -(1 << 40) - 3, 1 << 33])
@@ -152,7 +178,9 @@ def streams(draw: st.DrawFn) -> tuple[int, int, list[tuple[list[Row], int, list[
 
 @given(streams())
 @settings(max_examples=150, deadline=None)
-def test_equals_brute_force(stream: tuple[int, int, list[tuple[list[Row], int, list[Shape]]]]) -> None:
+def test_equals_brute_force(
+    stream: tuple[int, int, list[tuple[list[Row], int, list[Shape]]]],
+) -> None:
     length, first, rounds = stream
     ring, rows, closed = Ring(LAYOUT, length, first), [], first - 1
     for new, through, shapes in rounds:
@@ -168,7 +196,8 @@ def test_equals_brute_force(stream: tuple[int, int, list[tuple[list[Row], int, l
 def test_bits_depend_on_panes_only(
     stream: tuple[int, int, list[tuple[list[Row], int, list[Shape]]]], extra: int, random: Random
 ) -> None:
-    """Other steps, another length, all rows added ahead, small chunks, early folds: the same bits."""
+    """Other steps, another length, all rows added ahead, small chunks, early folds: the same
+    bits."""
     length, first, rounds = stream
     shapes = windows_of(rounds[-1][2])
     rows = [r for new, _, _ in rounds for r in new]
@@ -194,8 +223,15 @@ def test_every_window_joins_each_of_its_panes_once(length: int, first: int) -> N
     """Pane i adds 2^(i mod 60): a sum of at most 20 panes names them."""
     ring = Ring(Layout((ADD, ADD), ()), length, first)
     panes = np.arange(first, first + 90)
-    ring.add(panes, np.zeros(90, np.int32), np.stack([np.ones_like(panes), 1 << panes % 60]), np.empty((0, 90)))
-    answers = ring.close(first + 89, windows_of([Shape(r, 1, 0, first) for r in range(1, length + 1)]))
+    ring.add(
+        panes,
+        np.zeros(90, np.int32),
+        np.stack([np.ones_like(panes), 1 << panes % 60]),
+        np.empty((0, 90)),
+    )
+    answers = ring.close(
+        first + 89, windows_of([Shape(r, 1, 0, first) for r in range(1, length + 1)])
+    )
     assert answers.end.size == sum(91 - r for r in range(1, length + 1))
     for shape, end, total in zip(answers.shape, answers.end, answers.ints[1], strict=True):
         assert total == sum(1 << p % 60 for p in range(end - shape - 1, end))
@@ -224,7 +260,9 @@ def test_a_far_jump_costs_no_more_than_the_ring() -> None:
         inside = [r for r in rows if end - 1000 <= r.pane < end]
         assert [(r.group, r.y) for r in inside] == [(group, total)]
         assert (end - 1003) % 7 == 0
-    assert answers.end.size - 3 == sum((p + 1000 - 3 - 1000) // 7 - (p - 3 - 1000) // 7 for p in (5, far, 2 * far))
+    assert answers.end.size - 3 == sum(
+        (p + 1000 - 3 - 1000) // 7 - (p - 3 - 1000) // 7 for p in (5, far, 2 * far)
+    )
 
 
 def test_a_pane_open_for_long_is_kept_small() -> None:

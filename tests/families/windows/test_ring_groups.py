@@ -1,4 +1,5 @@
-"""Rings whose groups come and go, closed a few answers at a time: against a page of Python and against all at once."""
+"""Rings whose groups come and go, closed a few answers at a time: against a page of Python and
+against all at once."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ S = 1_000_000
 def test_a_few_answers_at_a_time(
     stream: tuple[int, int, list[tuple[list[Row], int, list[Shape]]]], random: Random
 ) -> None:
-    """The same bits, and of each shape in the same order; never more than asked for and one window."""
+    """The same bits, and of each shape in the same order; never more than asked for and one
+    window."""
     length, first, rounds = stream
     whole, slow = Ring(LAYOUT, length, first), Ring(LAYOUT, length, first)
     for new, through, shapes in rounds:
@@ -70,7 +72,8 @@ def test_a_few_answers_at_a_time(
 def test_groups_come_and_go(
     stream: tuple[int, int, list[tuple[list[Row], int, list[Shape]]]], random: Random
 ) -> None:
-    """Idle groups leave, the others get other numbers in any order, and new ones take the numbers that are free."""
+    """Idle groups leave, the others get other numbers in any order, and new ones take the numbers
+    that are free."""
     length, first, rounds = stream
     ring, rows, closed = Ring(LAYOUT, length, first), list[Row](), first - 1
     called: list[int] = []  # by number, the group's name
@@ -81,13 +84,19 @@ def test_groups_come_and_go(
         answers = ring.close(through, windows_of(shapes))
         check_named(answers, called, expected(rows, shapes, closed + 1, through))
         closed = max(closed, through)
-        live = [n for n, g in enumerate(called) if any(r.group == g and r.pane > closed - length for r in rows)]
+        live = [
+            n
+            for n, g in enumerate(called)
+            if any(r.group == g and r.pane > closed - length for r in rows)
+        ]
         random.shuffle(live)
         ring.keep(np.array(live, np.int64))
         called = [called[n] for n in live]
 
 
-def check_named(answers: Answers, called: list[int], wanted: list[tuple[int, int, int, list[Row]]]) -> None:
+def check_named(
+    answers: Answers, called: list[int], wanted: list[tuple[int, int, int, list[Row]]]
+) -> None:
     keys = zip(answers.shape.tolist(), answers.end.tolist(), answers.group.tolist(), strict=True)
     places = {(shape, end, called[group]): at for at, (shape, end, group) in enumerate(keys)}
     assert len(places) == answers.end.size
@@ -113,11 +122,21 @@ def test_what_a_ring_takes_is_what_its_groups_take() -> None:
     assert ring.nbytes < 1_600 * each
 
 
-# -- numbers of keys ----------------------------------------------------------------------------------------
+# -- numbers of keys
+# ----------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.lists(st.one_of(st.none(), st.sampled_from(["", "a", "ü", "long text", "b"]), st.text(max_size=3)),
-                         max_size=8), max_size=6))
+@given(
+    st.lists(
+        st.lists(
+            st.one_of(
+                st.none(), st.sampled_from(["", "a", "ü", "long text", "b"]), st.text(max_size=3)
+            ),
+            max_size=8,
+        ),
+        max_size=6,
+    )
+)
 @settings(max_examples=100, deadline=None)
 def test_values_follow_as_keys_come(rounds: list[list[str | None]]) -> None:
     codes, groups = codes_for(pa.string()), Groups((Column("k", STRING), Column("n", BIGINT)))
@@ -128,15 +147,20 @@ def test_values_follow_as_keys_come(rounds: list[list[str | None]]) -> None:
         before = len(known)
         known += [v for v in dict.fromkeys(values) if v not in known and v is not None]
         known += [None] if None in values and None not in known else []
-        assert codes.values().to_pylist() == known and codes.values(before).to_pylist() == known[before:]
+        assert (
+            codes.values().to_pylist() == known
+            and codes.values(before).to_pylist() == known[before:]
+        )
         assert [known[c] for c in found] == values
         numbers = groups.encode([column, pa.array(range(len(values)), pa.int64())], len(values))
         kept = groups.arrays([pa.string(), pa.int64()])
-        assert [(kept[0][int(n)].as_py(), kept[1][int(n)].as_py()) for n in numbers] == \
-            [(v, i) for i, v in enumerate(values)]
+        assert [(kept[0][int(n)].as_py(), kept[1][int(n)].as_py()) for n in numbers] == [
+            (v, i) for i, v in enumerate(values)
+        ]
 
 
-# -- whole rounds -------------------------------------------------------------------------------------------
+# -- whole rounds
+# -------------------------------------------------------------------------------------------
 
 QUERIES = (
     "SELECT k, count(*) AS c, sum(n) AS s, avg(x) AS a FROM s GROUP BY k, window(ts, '20 seconds', '5 seconds')",
@@ -161,9 +185,18 @@ def test_rounds_with_groups_that_come_and_go(seed: int, most: int, restarts: boo
         widest = 0
         for number in range(80):
             now += r.randrange(1, 8) * S
-            names = [f"g{number // 2 + r.randrange(4)}" for _ in range(6)] + [r.choice(["old", "g2"])]
-            new = [logged.Row(now - r.randrange(4 * S), r.choice([*names, None]), r.randint(-3, 9), r.uniform(-9, 9))
-                   for _ in range(7)]
+            names = [f"g{number // 2 + r.randrange(4)}" for _ in range(6)] + [
+                r.choice(["old", "g2"])
+            ]
+            new = [
+                logged.Row(
+                    now - r.randrange(4 * S),
+                    r.choice([*names, None]),
+                    r.randint(-3, 9),
+                    r.uniform(-9, 9),
+                )
+                for _ in range(7)
+            ]
             rows += run.counted(new)
             run.round(new)
             widest = max(widest, *(len(g) for g in run.rings.keys.slots.values()))
@@ -179,7 +212,8 @@ WINDOWS = ("'20 seconds', '5 seconds'", "'10 seconds'", "'60 seconds', '20 secon
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6))
 def test_crowds_with_groups_that_come_and_go(seed: int) -> None:
-    """Rows of a crowd wait for their panes to close, while groups leave, queries come and go, and all starts anew."""
+    """Rows of a crowd wait for their panes to close, while groups leave, queries come and go, and
+    all starts anew."""
     r, now, rows = Random(seed), 1_700_000_000 * S, list[logged.Row]()
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(rings_module, "IDLE_ROUNDS", r.choice([1, 3]))
@@ -191,7 +225,10 @@ def test_crowds_with_groups_that_come_and_go(seed: int) -> None:
         stayed: set[int] = set()
         for number in range(50):
             for _ in range(6 if not number else r.random() < 0.2):
-                asked[len(asked)] = (column, limit) = (r.choice("nx"), r.randint(-2, 8) + r.choice([0, 0.5]))
+                asked[len(asked)] = (column, limit) = (
+                    r.choice("nx"),
+                    r.randint(-2, 8) + r.choice([0, 0.5]),
+                )
                 text = f"SELECT k, count(*) AS c, sum(n) AS s, avg(x) AS a FROM s WHERE {column} > {limit} "
                 run.add(len(asked) - 1, f"{text}GROUP BY k, window(ts, {r.choice(WINDOWS)})")
                 stayed |= {len(asked) - 1} if not number else set()
@@ -200,9 +237,18 @@ def test_crowds_with_groups_that_come_and_go(seed: int) -> None:
                 run.drop(gone)
                 stayed.discard(gone)
             now += r.randrange(1, 8) * S
-            names = [f"g{number // 2 + r.randrange(4)}" for _ in range(6)] + [r.choice(["old", "g2"])]
-            new = [logged.Row(now - r.randrange(6 * S), r.choice([*names, None]), r.randint(-3, 9), r.uniform(-3, 9))
-                   for _ in range(7)]
+            names = [f"g{number // 2 + r.randrange(4)}" for _ in range(6)] + [
+                r.choice(["old", "g2"])
+            ]
+            new = [
+                logged.Row(
+                    now - r.randrange(6 * S),
+                    r.choice([*names, None]),
+                    r.randint(-3, 9),
+                    r.uniform(-3, 9),
+                )
+                for _ in range(7)
+            ]
             rows += run.counted(new)
             run.round(new)
             assert run.rings._crowds
@@ -212,12 +258,16 @@ def test_crowds_with_groups_that_come_and_go(seed: int) -> None:
         assert newest is not None and newest.newest_us is not None
         for i, query in run.queries.items():
             where = partial(_is_above, *asked[i])
-            whole = logged.expected(query, rows, newest.newest_us - run.relation.late_us, where, values_of)
+            whole = logged.expected(
+                query, rows, newest.newest_us - run.relation.late_us, where, values_of
+            )
             ours = sorted(run.answers.get(i, ()), key=lambda a: (a[0], str(a[1])))
             if i not in stayed:
                 ends = {a[0] for a in ours}
                 whole = [a for a in whole if a[0] in ends]
-            assert len(ours) == len(whole) and all(near(a, b) for a, b in zip(ours, whole, strict=True))
+            assert len(ours) == len(whole) and all(
+                near(a, b) for a, b in zip(ours, whole, strict=True)
+            )
 
 
 def _is_above(column: str, limit: float, row: logged.Row) -> bool:

@@ -57,7 +57,8 @@ def test_another_plan_begins_grouped() -> None:
 
 
 def test_what_is_known_outlives_the_process() -> None:
-    """At every step another one, made of what was committed, decides the same; of another plan it knows nothing."""
+    """At every step another one, made of what was committed, decides the same; of another plan it
+    knows nothing."""
     sending = Sending(1_000)
     rounds = [(100, 60), (100, 100), (100, 100), (2_000, 2_000), (100, 90), (100, 100)]
     for rows, groups in rounds:

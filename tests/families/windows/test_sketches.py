@@ -1,4 +1,5 @@
-"""Sketches against brute force: kernels, bundles, trees and tables, and groves whose windows come and go."""
+"""Sketches against brute force: kernels, bundles, trees and tables, and groves whose windows come
+and go."""
 
 from __future__ import annotations
 
@@ -46,8 +47,14 @@ def points(lists: Lists, is_set: bool = False, thin_to: int = 0) -> Points:
     values = [v for counts in each for v in sorted(counts)]
     weights = [1 if is_set else counts[v] for counts in each for v in sorted(counts)]
     offsets = np.append(0, np.cumsum([len(c) for c in each])).astype(np.int64)
-    return Points(np.array(groups, np.int32), offsets, np.array(values, np.int64), np.array(weights, np.int64),
-                  is_set, thin_to)
+    return Points(
+        np.array(groups, np.int32),
+        offsets,
+        np.array(values, np.int64),
+        np.array(weights, np.int64),
+        is_set,
+        thin_to,
+    )
 
 
 def lists_of(bundle: Points) -> Lists:
@@ -60,10 +67,14 @@ def lists_of(bundle: Points) -> Lists:
 
 
 def joined(many: list[Lists]) -> Lists:
-    return {g: sorted(v for lists in many for v in lists.get(g, [])) for g in sorted({g for ls in many for g in ls})}
+    return {
+        g: sorted(v for lists in many for v in lists.get(g, []))
+        for g in sorted({g for ls in many for g in ls})
+    }
 
 
-# -- bundles ------------------------------------------------------------------------------------------
+# -- bundles
+# ------------------------------------------------------------------------------------------
 
 
 @QUICK
@@ -80,7 +91,9 @@ def test_merging_sets_keeps_different_values(many: list[Lists]) -> None:
     merged = first.merge(others)
     assert lists_of(merged) == {g: sorted(set(v)) for g, v in joined(many).items()}
     wanted = np.array([0, 3, 7], np.int32)
-    assert merged.sizes(wanted).tolist() == [len(set(joined(many).get(g, []))) for g in wanted.tolist()]
+    assert merged.sizes(wanted).tolist() == [
+        len(set(joined(many).get(g, []))) for g in wanted.tolist()
+    ]
 
 
 @QUICK
@@ -95,10 +108,15 @@ def test_ranks_and_modes(many: list[Lists], share: float) -> None:
         if values:
             position = (len(values) - 1) * share
             assert at[g] == values[max(1, math.ceil(share * len(values))) - 1]
-            assert (below[g], above[g]) == (values[math.floor(position)], values[math.ceil(position)])
+            assert (below[g], above[g]) == (
+                values[math.floor(position)],
+                values[math.ceil(position)],
+            )
             assert past[g] == position - math.floor(position)
             counts = Counter(values)
-            assert merged.most_frequent(wanted)[g] == min(v for v in counts if counts[v] == max(counts.values()))
+            assert merged.most_frequent(wanted)[g] == min(
+                v for v in counts if counts[v] == max(counts.values())
+            )
 
 
 @QUICK
@@ -114,13 +132,25 @@ def test_keys_have_the_order_of_doubles(values: list[float]) -> None:
 def rank_error(values: list[int], found: int, rank: int) -> int:
     """How far the nearest rank of `found` is from the rank that was asked for."""
     ranks = [i + 1 for i, v in enumerate(values) if v == found]
-    return min(max(0, ranks[0] - rank), max(0, ranks[-1] - rank)) if ranks[0] > rank else max(0, rank - ranks[-1])
+    return (
+        min(max(0, ranks[0] - rank), max(0, ranks[-1] - rank))
+        if ranks[0] > rank
+        else max(0, rank - ranks[-1])
+    )
 
 
 @QUICK
-@given(seed=st.integers(0, 10**9), accuracy=st.integers(1, 20), share=st.floats(0, 1), same=st.booleans())
-def test_thinned_twice_is_within_the_stated_error(seed: int, accuracy: int, share: float, same: bool) -> None:
-    """Cells thinned as Spark does, merged to fragments, thinned again, merged: never further than n / accuracy."""
+@given(
+    seed=st.integers(0, 10**9),
+    accuracy=st.integers(1, 20),
+    share=st.floats(0, 1),
+    same=st.booleans(),
+)
+def test_thinned_twice_is_within_the_stated_error(
+    seed: int, accuracy: int, share: float, same: bool
+) -> None:
+    """Cells thinned as Spark does, merged to fragments, thinned again, merged: never further than n
+    / accuracy."""
     r = Random(seed)
     most, top = points_max(accuracy), 9 if same else 10**6
     everything: list[int] = []
@@ -151,8 +181,12 @@ def _thinned_by_spark(values: list[int], most: int) -> Points:
         values = [v for i, v in enumerate(values) if i == (starts[i] + stops[i] - 1) // 2]
     offsets = np.array([0, len(values)], np.int64)
     weights = share_weights(np.array([n]), offsets, most)
-    run = Points(np.array([0], np.int32), offsets, np.array(values, np.int64), weights, thin_to=most)
-    return run.merge([Points(np.array([0], np.int32), np.zeros(2, np.int64), values_none(), values_none())])
+    run = Points(
+        np.array([0], np.int32), offsets, np.array(values, np.int64), weights, thin_to=most
+    )
+    return run.merge(
+        [Points(np.array([0], np.int32), np.zeros(2, np.int64), values_none(), values_none())]
+    )
 
 
 def values_none() -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -210,17 +244,24 @@ def estimated(line: list[int], bias: Bias) -> int:
 
 @pytest.mark.parametrize("precision", [4, 5, 6, 7, 9, 12])
 def test_estimates_are_hyperloglog_as_printed(precision: int, seed: int) -> None:
-    """With tables of any kind, from no value to eight a register; also with ranks that no sum of 52 bits holds."""
+    """With tables of any kind, from no value to eight a register; also with ranks that no sum of 52
+    bits holds."""
     r, m, group = Random(seed), 1 << precision, np.array([0], np.int32)
     for count in (0, 1, 3, m // 4, m, 2 * m, 3 * m, 5 * m, 8 * m):
-        made, bias = registers([r.getrandbits(40) for _ in range(count)], precision), bias_of(r, precision)
+        made, bias = (
+            registers([r.getrandbits(40) for _ in range(count)], precision),
+            bias_of(r, precision),
+        )
         if count > m and r.random() < 0.5:
             made.registers[0, : r.randrange(4)] = 65 - precision
-        assert made.distinct(group, bias).tolist() == [estimated(made.registers[0].tolist(), bias)], count
+        assert made.distinct(group, bias).tolist() == [
+            estimated(made.registers[0].tolist(), bias)
+        ], count
 
 
 def test_no_linear_count_is_so_near_a_half_that_logarithms_matter() -> None:
-    """Java's logarithm and ours may differ in the last bit: no m · ln(m / zeros) must be rounded by it."""
+    """Java's logarithm and ours may differ in the last bit: no m · ln(m / zeros) must be rounded by
+    it."""
     for precision in range(4, 19):
         m = 1 << precision
         zeros = np.arange(1, m + 1)
@@ -230,7 +271,11 @@ def test_no_linear_count_is_so_near_a_half_that_logarithms_matter() -> None:
 
 
 @QUICK
-@given(values=st.lists(st.integers(0, 10**6), max_size=60), cuts=st.integers(1, 4), precision=st.integers(4, 12))
+@given(
+    values=st.lists(st.integers(0, 10**6), max_size=60),
+    cuts=st.integers(1, 4),
+    precision=st.integers(4, 12),
+)
 def test_coupons_are_registers(values: list[int], cuts: int, precision: int) -> None:
     """Each value's own, in several cells of one group and in any order."""
     coupons = []
@@ -253,7 +298,8 @@ def test_registers_merge_as_their_values_do(many: list[list[int]]) -> None:
     assert np.array_equal(first.merge(others).registers, whole.registers)
 
 
-# -- trees and tables ---------------------------------------------------------------------------------
+# -- trees and tables
+# ---------------------------------------------------------------------------------
 
 
 @QUICK
@@ -265,8 +311,17 @@ def test_dyadic_runs_cover_each_pane_once(first: int, size: int) -> None:
     assert len(runs) <= 2 * max(1, size.bit_length())
 
 
-SHAPES = [Shape(10, 10), Shape(20, 10), Shape(30, 5), Shape(7, 3, 1), Shape(12, 4), Shape(9, 4), Shape(60, 20, 5),
-          Shape(15, 15, 5), Shape(2, 6, 1)]
+SHAPES = [
+    Shape(10, 10),
+    Shape(20, 10),
+    Shape(30, 5),
+    Shape(7, 3, 1),
+    Shape(12, 4),
+    Shape(9, 4),
+    Shape(60, 20, 5),
+    Shape(15, 15, 5),
+    Shape(2, 6, 1),
+]
 
 
 def is_due(shape: Shape, start: int) -> bool:
@@ -279,7 +334,9 @@ def test_keepers_give_every_window_its_panes(seed: int, chosen: set[Shape]) -> N
     r = Random(seed)
     held: list[Tree[Points] | Table[Points]] = [Tree(list(chosen), -100), Table(list(chosen), -100)]
     grain = grain_of(list(chosen))
-    panes = {t: {r.randint(0, 3): [r.randint(0, 9)]} for t in range(-100, 100, grain) if r.random() < 0.7}
+    panes = {
+        t: {r.randint(0, 3): [r.randint(0, 9)]} for t in range(-100, 100, grain) if r.random() < 0.7
+    }
     for keeper in held:
         for now in range(-100, 101, grain):
             if now - grain in panes:
@@ -312,7 +369,8 @@ def test_panes_without_rows_cost_a_table_nothing() -> None:
     assert perf_counter() - began < 2
 
 
-# -- groves -------------------------------------------------------------------------------------------
+# -- groves
+# -------------------------------------------------------------------------------------------
 
 
 class Brute:
@@ -327,7 +385,8 @@ class Brute:
         self.watermark: int | None = None
 
     def change(self) -> None:
-        """Windows come and go; the grove may be told that it has to begin anew, as after a restart."""
+        """Windows come and go; the grove may be told that it has to begin anew, as after a
+        restart."""
         for _ in range(self.r.randint(0, 2)):
             shape = self.r.choice(SHAPES)
             self.shapes[shape] += 1
@@ -360,7 +419,9 @@ class Brute:
         entry: dict[int, Lists] = {}
         for _ in range(self.r.randint(0, 6)):
             time = self.r.randint(least, now)
-            entry.setdefault(time, {}).setdefault(self.r.randint(0, 2), []).append(self.r.randint(0, 5))
+            entry.setdefault(time, {}).setdefault(self.r.randint(0, 2), []).append(
+                self.r.randint(0, 5)
+            )
         self.feed_history()
         for time, lists in entry.items():
             self.grove.add(np.array([time]), [points(lists)])
@@ -374,7 +435,9 @@ class Brute:
                     assert bundle is None or isinstance(bundle, Points)
                     ours = {} if bundle is None else lists_of(bundle)
                     start = end - shape.range_us
-                    assert ours == joined([ls for e in self.log for t, ls in e.items() if start <= t < end])
+                    assert ours == joined(
+                        [ls for e in self.log for t, ls in e.items() if start <= t < end]
+                    )
         self.grove.forget()
 
 
@@ -383,8 +446,8 @@ class Brute:
 @example(seed=67108864, inline=False)  # a table that took wide panes, then asked for narrow ones
 @example(seed=190, inline=True)
 def test_a_grove_is_rewoven_without_a_gap(seed: int, inline: bool) -> None:
-    """Windows come and go, plans are rebuilt here and beside, and after every round every window that ended has all
-    its values."""
+    """Windows come and go, plans are rebuilt here and beside, and after every round every window
+    that ended has all its values."""
     brute = Brute(seed)
     limit, grove.INLINE_MAX = grove.INLINE_MAX, 10**6 if inline else 0
     try:
@@ -402,15 +465,22 @@ def test_a_grove_is_rewoven_without_a_gap(seed: int, inline: bool) -> None:
 
 
 def test_all_three_operators_are_chosen_by_cost() -> None:
-    """Alike windows share a tree, families with few common edges part; where windows overlap much the table wins."""
+    """Alike windows share a tree, families with few common edges part; where windows overlap much
+    the table wins."""
     second = 10**6
     alike = costs_of(tuple(Shape(60 * second * k, 60 * second) for k in (1, 2)), "hll")
     assert alike.best == choice.TREE and alike.forest == alike.tree
     fine = costs_of(tuple(Shape(3600 * second, k * second) for k in (1, 2, 3)), "hll")
     assert fine.best == choice.TABLE and fine.table < fine.forest
-    minutes = [Shape(k * slide * second, slide * second) for slide in (60, 61) for k in range(2, 12)]
+    minutes = [
+        Shape(k * slide * second, slide * second) for slide in (60, 61) for k in range(2, 12)
+    ]
     apart = costs_of(tuple(minutes), "hll")
-    assert apart.best == choice.FOREST and len(apart.trees) == 2 and apart.forest < min(apart.tree, apart.table)
+    assert (
+        apart.best == choice.FOREST
+        and len(apart.trees) == 2
+        and apart.forest < min(apart.tree, apart.table)
+    )
 
 
 def test_whose_sketches_are_the_largest_of_a_round_is_told() -> None:
@@ -418,11 +488,18 @@ def test_whose_sketches_are_the_largest_of_a_round_is_told() -> None:
     few, many = Measure("distinct", x), Measure("values", y)
     cuts = Cuts(10, (Cut((), ()),), (ROWS, few, many))
     names = part_names(cuts.measures)
-    table = pa.table({
-        names[ROWS_PART]: [1], names[parts_of(few)[0]]: [[1, 2]], names[parts_of(many)[0]]: [list(range(1_000))],
-    })
+    table = pa.table(
+        {
+            names[ROWS_PART]: [1],
+            names[parts_of(few)[0]]: [[1, 2]],
+            names[parts_of(many)[0]]: [list(range(1_000))],
+        }
+    )
     program = Program((), None, (), ())
-    shares = {n: Share(Slot(None, ()), Window(10, 10), (ROWS, m), program) for n, m in ((1, few), (2, many))}
+    shares = {
+        n: Share(Slot(None, ()), Window(10, 10), (ROWS, m), program)
+        for n, m in ((1, few), (2, many))
+    }
     assert dearest_sketch(cuts, table, NO_LIMITS, shares, 10_000) == {}
     found = dearest_sketch(cuts, table, NO_LIMITS, shares, 5_000)
     assert set(found) == {2} and "sketch_bytes_max = 5,000" in found[2]
@@ -434,8 +511,12 @@ def test_every_answer_is_in_the_block_of_its_end(ends: list[int], base: int) -> 
     """Whatever the ends are: panes are numbered from 1970 on, and below zero before."""
     ends.sort()
     blocks = list(blocks_of(np.array(ends, np.int64), base))
-    assert [i for first, last in blocks for i in range(first, last)] == list(range(base, base + len(ends)))
-    assert [{ends[i - base] for i in range(*block)} for block in blocks] == [{e} for e in sorted(set(ends))]
+    assert [i for first, last in blocks for i in range(first, last)] == list(
+        range(base, base + len(ends))
+    )
+    assert [{ends[i - base] for i in range(*block)} for block in blocks] == [
+        {e} for e in sorted(set(ends))
+    ]
 
 
 def test_registers_of_another_hash_are_not_taken_for_ours() -> None:
@@ -449,14 +530,22 @@ def test_registers_of_another_hash_are_not_taken_for_ours() -> None:
         assert list(part_names(cuts.measures).values()) == ["m0", "m1", "m2"]
         asked = Share(slot, window, (ROWS, count, new), Program((), None, (), ()))
         assert holds(cuts, asked) == (kept == new)
-        assert holds(cuts, replace(asked, measures=(ROWS, count))), "the rest of it is as good as ever"
+        assert holds(cuts, replace(asked, measures=(ROWS, count))), (
+            "the rest of it is as good as ever"
+        )
 
 
 @settings(max_examples=30, deadline=None)
-@given(shapes=st.lists(st.builds(Shape, st.integers(1, 40), st.integers(1, 12), st.integers(0, 3)), min_size=1,
-                       max_size=4))
+@given(
+    shapes=st.lists(
+        st.builds(Shape, st.integers(1, 40), st.integers(1, 12), st.integers(0, 3)),
+        min_size=1,
+        max_size=4,
+    )
+)
 def test_no_more_sketches_are_kept_than_was_said(shapes: list[Shape]) -> None:
-    """Every pane has rows and every window is asked for, in trees or the table as the costs choose."""
+    """Every pane has rows and every window is asked for, in trees or the table as the costs
+    choose."""
     shapes = sorted(set(shapes))
     own = costs_of(tuple(shapes), "hll")
     trees = [[shapes[n] for n in tree] for tree in own.trees]

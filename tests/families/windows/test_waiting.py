@@ -1,4 +1,5 @@
-"""Rows that wait for their pane: none is lost, none comes twice, and a pane comes once unless something forces it."""
+"""Rows that wait for their pane: none is lost, none comes twice, and a pane comes once unless
+something forces it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,10 @@ from headrace.sql.tree import Column
 from headrace.values import DOUBLE
 
 Row = tuple[int, int, int, int, int, float]
-GIVEN = (arrange((ROWS, Measure("sum_float", Column("x", DOUBLE)))), arrange((ROWS, Measure("sum_float", None))))
+GIVEN = (
+    arrange((ROWS, Measure("sum_float", Column("x", DOUBLE)))),
+    arrange((ROWS, Measure("sum_float", None))),
+)
 EDGES = ((3, 5, 9), (4,))
 
 
@@ -47,7 +51,9 @@ def test_a_pane_comes_once_when_it_is_closed(seed: int) -> None:
                 own = _rows_of(found)
                 due.update(own)
                 panes = {row[0] for row in own}
-                assert is_forced or (closed_us is not None and max(panes) <= closed_us and not panes & seen)
+                assert is_forced or (
+                    closed_us is not None and max(panes) <= closed_us and not panes & seen
+                )
                 seen |= panes
             assert not due - came
             assert all(row in due for row in came if closed_us is not None and row[0] <= closed_us)
@@ -70,10 +76,16 @@ def test_columns_that_change_are_given_with_the_rows_that_had_them() -> None:
 def _draw_rows(r: Random, turn: int, closed_us: int | None) -> list[Row]:
     first = 0 if closed_us is None else closed_us + 1
     rows = [
-        (r.randint(first, max(first, turn + 1)), r.randint(0, 3), r.randint(0, 3), r.randint(0, 1), r.randint(1, 5),
-         r.choice([0.5, 1.25, -3.0]))
+        (
+            r.randint(first, max(first, turn + 1)),
+            r.randint(0, 3),
+            r.randint(0, 3),
+            r.randint(0, 1),
+            r.randint(1, 5),
+            r.choice([0.5, 1.25, -3.0]),
+        )
         for _ in range(r.choice([0, 1, 20]))
-    ]  # fmt: skip
+    ]
     return sorted(rows, key=lambda row: row[0])
 
 
@@ -86,14 +98,22 @@ def _pick(r: Random, rows: list[Row], edges: tuple[tuple[int, ...], ...]) -> Cel
     floats[places] = [row[5] for row in rows]
     columns = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4).T
     ranks = columns[2:].astype(np.int32)
-    return CellPick(columns[0].copy(), columns[1].astype(np.int32), ranks, edges, places, (ints,), (floats,))
+    return CellPick(
+        columns[0].copy(), columns[1].astype(np.int32), ranks, edges, places, (ints,), (floats,)
+    )
 
 
 def _rows_of(rows: CellRows) -> list[Row]:
-    key = list(zip(rows.pane_us.tolist(), rows.groups.tolist(), rows.ranks[0].tolist(), strict=True))
+    key = list(
+        zip(rows.pane_us.tolist(), rows.groups.tolist(), rows.ranks[0].tolist(), strict=True)
+    )
     assert key == sorted(key)
-    return [(*own, second, n, x) for own, second, n, x in zip(
-        key, rows.ranks[1].tolist(), rows.ints[0].tolist(), rows.floats[0].tolist(), strict=True)]  # fmt: skip
+    return [
+        (*own, second, n, x)
+        for own, second, n, x in zip(
+            key, rows.ranks[1].tolist(), rows.ints[0].tolist(), rows.floats[0].tolist(), strict=True
+        )
+    ]
 
 
 def test_few_rows_that_wait_do_not_hold_their_round() -> None:

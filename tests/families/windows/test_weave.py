@@ -25,12 +25,21 @@ from headrace.families.windows.weave.rivals import (
     random_share,
     shared,
 )
-from headrace.families.windows.weave.weave import Plan, Weights, cost_of, plan_of, weave, weaveability
+from headrace.families.windows.weave.weave import (
+    Plan,
+    Weights,
+    cost_of,
+    plan_of,
+    weave,
+    weaveability,
+)
 
 A, B, C = Shape(16, 4), Shape(10, 5), Shape(8, 4)
 RATE = 1.2
 SLIDES = (1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 18, 20, 24, 30)
-shapes = st.builds(Shape, st.integers(1, 60), st.sampled_from(SLIDES), st.sampled_from((0, 0, 0, 1, 7, -3)))
+shapes = st.builds(
+    Shape, st.integers(1, 60), st.sampled_from(SLIDES), st.sampled_from((0, 0, 0, 1, 7, -3))
+)
 some_shapes = st.lists(shapes, min_size=1, max_size=12)
 rates = st.sampled_from((0.1, 0.5, 1.0, 2.0, 5.0, 20.0))
 
@@ -126,7 +135,9 @@ def test_weights_are_prices(windows: list[Shape], rate: float) -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(shapes, min_size=1, max_size=5), rates)
 def test_exhaustive_is_the_best_of_all_partitions(windows: list[Shape], rate: float) -> None:
-    best = min(plan_of(groups, windows, rate).cost for groups in _partitions(list(range(len(windows)))))
+    best = min(
+        plan_of(groups, windows, rate).cost for groups in _partitions(list(range(len(windows))))
+    )
     assert exhaustive(windows, rate).cost == pytest.approx(best)
 
 
@@ -146,7 +157,8 @@ def test_exhaustive_refuses_many() -> None:
 
 @pytest.mark.parametrize("templates", [TEMPLATES, HUMAN])
 def test_mostly_optimal(templates: tuple[int, ...]) -> None:
-    """Rates around those where the best plan changes from one tree for each query to one for all."""
+    """Rates around those where the best plan changes from one tree for each query to one for
+    all."""
     random = np.random.default_rng(11)
     optimal, ends, cases = 0, 0, 100
     for seed in range(cases):
@@ -165,7 +177,11 @@ def test_mostly_optimal(templates: tuple[int, ...]) -> None:
 def test_rivals_are_plans(windows: list[Shape], rate: float) -> None:
     alone = no_share(windows, rate)
     moved = local_search(windows, rate, 10 * len(windows))
-    for plan in (random_share(windows, rate, np.random.default_rng(1)), insert_then_weave(windows, rate), moved):
+    for plan in (
+        random_share(windows, rate, np.random.default_rng(1)),
+        insert_then_weave(windows, rate),
+        moved,
+    ):
         assert_partition(plan, windows, rate)
     assert moved.cost <= alone.cost * (1 + 1e-9)
     assert trees(local_search(windows, rate, 0)) == trees(alone)
@@ -202,13 +218,18 @@ def test_two_thousand_windows_within_a_second() -> None:
 
 def bad_input() -> dict[str, list[Shape]]:
     random = np.random.default_rng(3)
-    ranges, slides = random.integers(1, 30 * DAY_US, 1_000), random.integers(1_000, 30 * DAY_US, 1_000)
+    ranges, slides = (
+        random.integers(1, 30 * DAY_US, 1_000),
+        random.integers(1_000, 30 * DAY_US, 1_000),
+    )
     return {
         "coprime slides": [Shape(3 * p + 1, p) for p in PRIMES[:10_000]],
         "1 ms beside 30 days": [Shape(30 * DAY_US, 1_000)] * 3
         + [Shape(30 * DAY_US, 30 * DAY_US - k) for k in range(1, 200)]
         + [Shape(10**6 * k, 1_000 * k) for k in range(1, 200)],
-        "any microsecond": [Shape(r, s) for r, s in zip(ranges.tolist(), slides.tolist(), strict=True)],
+        "any microsecond": [
+            Shape(r, s) for r, s in zip(ranges.tolist(), slides.tolist(), strict=True)
+        ],
         "near the limit": [Shape((1 << 62) - 1 - k, (1 << 62) - 3 - 2 * k, k) for k in range(500)],
     }
 

@@ -1,4 +1,5 @@
-"""Queries come and go: trees stay a partition, costs stay those of a count, and a rebuild takes over in between."""
+"""Queries come and go: trees stay a partition, costs stay those of a count, and a rebuild takes
+over in between."""
 
 from __future__ import annotations
 
@@ -21,13 +22,17 @@ from headrace.families.windows.weave.online import CostCurve, OnlineWeave, rebui
 from headrace.families.windows.weave.weave import Weights, plan_of, weave
 
 SLIDES = (1, 2, 3, 4, 5, 6, 8, 9, 10, 12, 15, 18, 20, 24, 30)
-shapes = st.builds(Shape, st.integers(1, 60), st.sampled_from(SLIDES), st.sampled_from((0, 0, 0, 1, 7, -3)))
+shapes = st.builds(
+    Shape, st.integers(1, 60), st.sampled_from(SLIDES), st.sampled_from((0, 0, 0, 1, 7, -3))
+)
 steps = st.lists(st.one_of(shapes, st.integers(0, 30)), min_size=1, max_size=40)
 rates = st.sampled_from((0.1, 1.0, 5.0, 20.0))
 WEIGHTS = Weights(row=2.0, merge=3.0)
 
 
-def assert_counted(online: OnlineWeave, live: dict[int, Shape], rate: float, rel: float = 1e-9) -> None:
+def assert_counted(
+    online: OnlineWeave, live: dict[int, Shape], rate: float, rel: float = 1e-9
+) -> None:
     found = online.trees()
     assert sorted(q for tree in found for q in tree) == sorted(live) and len(online) == len(live)
     assert all(found)
@@ -38,8 +43,11 @@ def assert_counted(online: OnlineWeave, live: dict[int, Shape], rate: float, rel
 
 @settings(max_examples=150, deadline=None)
 @given(steps, rates, st.sampled_from((1, 4, 64)))
-def test_costs_are_counted_whatever_comes_and_goes(done: list[Shape | int], rate: float, taken_in: int) -> None:
-    """In a forest of more queries than are `taken_in` at once, windows of new edges stray until a rebuild."""
+def test_costs_are_counted_whatever_comes_and_goes(
+    done: list[Shape | int], rate: float, taken_in: int
+) -> None:
+    """In a forest of more queries than are `taken_in` at once, windows of new edges stray until a
+    rebuild."""
     online, live = OnlineWeave(rate, WEIGHTS), dict[int, Shape]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forest, "REPOINTED_MAX", taken_in)
@@ -126,7 +134,9 @@ def test_a_rebuild_is_due_when_the_plan_has_drifted() -> None:
         if always.is_due():
             always.swap(rebuild(always.snapshot()))
             rebuilds += 1
-    print(f"{rebuilds} rebuilds, {always.cost / weave(windows, 40.0).cost:.3f} of the cost from scratch")
+    print(
+        f"{rebuilds} rebuilds, {always.cost / weave(windows, 40.0).cost:.3f} of the cost from scratch"
+    )
     assert rebuilds >= 8
     assert not OnlineWeave(1.0).is_due()
     assert never.is_due()  # nothing is known about plans of this size
@@ -180,13 +190,18 @@ def test_too_many_trees_for_their_bits_are_compared_by_samples() -> None:
         for query, window in enumerate(windows):
             online.add(query, window)
             live[query] = window
-            assert_counted(online, live, 1e-7, rel=1e-9 if len(online.trees()) <= COLUMNS_MIN else 0.1)
+            assert_counted(
+                online, live, 1e-7, rel=1e-9 if len(online.trees()) <= COLUMNS_MIN else 0.1
+            )
     assert len(online.trees()) > COLUMNS_MIN
 
 
-@pytest.mark.parametrize("slides", [(7_919, 104_729), tuple(range(7_919, 7_999))], ids=["few", "many"])
+@pytest.mark.parametrize(
+    "slides", [(7_919, 104_729), tuple(range(7_919, 7_999))], ids=["few", "many"]
+)
 def test_a_slide_of_no_use_to_others_strays_until_a_rebuild(slides: tuple[int, ...]) -> None:
-    """At once, where all bits would have to be made anew; more than a few are reason for a rebuild."""
+    """At once, where all bits would have to be made anew; more than a few are reason for a
+    rebuild."""
     live = dict(enumerate(Workload(2_000).shapes()))
     online = OnlineWeave.of(live, 50.0, WEIGHTS)
     trees, cost, took_s = len(online.trees()), online.cost, 0.0

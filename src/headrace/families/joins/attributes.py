@@ -1,12 +1,14 @@
 """Attributes of rows as numbers: what a join looks rows up by.
 
-- *Numbers* of a band are subtracted, so they are what they are: whole numbers, dates and times int64, doubles float64.
+- *Numbers* of a band are subtracted, so they are what they are: whole numbers, dates and times
+  int64, doubles float64.
 - *Keys* of a range are only compared: int64 in Spark's order (`sql/bands.py`).
-- *Marks* of an equality are only told apart.  Of one whole number, date, time or double the mark is its key; of
-  anything else, or of several, it is a hash: rows of one mark may still differ, and who needs to know compares them.
+- *Marks* of an equality are only told apart.  Of one whole number, date, time or double the mark is
+  its key; of anything else, or of several, it is a hash: rows of one mark may still differ, and who
+  needs to know compares them.
 
-A row takes part if none of its attributes is null.  NaN and infinities, and whole numbers whose difference might not
-fit, are *odd*: such a row takes part in nothing, and is a dead letter.
+A row takes part if none of its attributes is null.  NaN and infinities, and whole numbers whose
+difference might not fit, are *odd*: such a row takes part in nothing, and is a dead letter.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ class Attribute(NamedTuple):
 
 def evaluate(expr: Expr, rows: pa.Table) -> pa.Array:
     """The expression, of each row; its columns are columns of `rows`."""
-    inputs: dict[Expr, pa.Array] = {node: _column(rows, node.name) for node in walk(expr) if isinstance(node, Column)}
+    inputs: dict[Expr, pa.Array] = {
+        node: _column(rows, node.name) for node in walk(expr) if isinstance(node, Column)
+    }
     return compiled(expr).run(inputs, rows.num_rows)
 
 
@@ -56,7 +60,8 @@ def _column(rows: pa.Table, name: str) -> pa.Array:
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
 
-# -- numbers and keys -------------------------------------------------------------------------------
+# -- numbers and keys
+# -------------------------------------------------------------------------------
 
 
 def numbers(expr: Expr, rows: pa.Table) -> Attribute:
@@ -73,7 +78,9 @@ def keys(expr: Expr | None, rows: pa.Table) -> Attribute:
     """As they are compared; without an expression all rows are alike."""
     if expr is None:
         size = rows.num_rows
-        return Attribute(np.zeros(size, np.int64), np.ones(size, np.bool_), np.zeros(size, np.bool_))
+        return Attribute(
+            np.zeros(size, np.int64), np.ones(size, np.bool_), np.zeros(size, np.bool_)
+        )
     values, valid = _plain(evaluate(expr, rows))
     if values.dtype != np.float64:
         return Attribute(values, valid, np.zeros(values.size, np.bool_))
@@ -101,7 +108,8 @@ def _plain(array: pa.Array) -> tuple[Numbers, Mask]:
     return array.cast(pa.int64()).fill_null(0).to_numpy(), valid
 
 
-# -- marks ------------------------------------------------------------------------------------------
+# -- marks
+# ------------------------------------------------------------------------------------------
 
 
 def marks(meets: Sequence[Expr], rows: pa.Table) -> Attribute:
@@ -126,7 +134,8 @@ def key_marks(columns: Sequence[str], rows: pa.Table) -> Ints:
 
 
 def same(a: pa.Array, b: pa.Array) -> Mask:
-    """Where two arrays of one type have the same value, or are both null; NaN is a value, and both zeros one."""
+    """Where two arrays of one type have the same value, or are both null; NaN is a value, and both
+    zeros one."""
     valid, other = _is_valid(a), _is_valid(b)
     if pa.types.is_floating(a.type):
         equal = double_keys(_plain(a)[0]) == double_keys(_plain(b)[0])
@@ -155,11 +164,15 @@ def _mix(hashes: NDArray[np.uint64], array: pa.Array) -> None:
         wide = array.cast(pa.large_binary()).fill_null(b"")
         _, offsets, data = wide.buffers()
         at = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
-        _mix_bytes(hashes, at, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8))
+        _mix_bytes(
+            hashes, at, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+        )
         return
     values, _ = _plain(array)
     values = double_keys(values) if values.dtype == np.float64 else values
-    _mix_bytes(hashes, np.arange(0, 8 * values.size + 8, 8), np.ascontiguousarray(values).view(np.uint8))
+    _mix_bytes(
+        hashes, np.arange(0, 8 * values.size + 8, 8), np.ascontiguousarray(values).view(np.uint8)
+    )
 
 
 @numba.njit(cache=True, nogil=True)

@@ -13,7 +13,8 @@ from headrace.families.joins.band_kernels import BandGroups, Runs
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """Who is affected by a batch of events: of each group and event, how many ranges by left and by right end."""
+    """Who is affected by a batch of events: of each group and event, how many ranges by left and by
+    right end."""
 
     lefts: Ints32
     rights: Ints32
@@ -68,6 +69,7 @@ class BandIndex:
         ends = np.cumsum(counts)
         total = int(ends[-1]) if ends.size else 0
         out = Runs(*(np.empty(total, np.int64) for _ in range(4)))
-        kernels.write_runs(self.groups, self.ids, rows, events, found.lefts, found.rights, ends - counts, out)
+        kernels.write_runs(
+            self.groups, self.ids, rows, events, found.lefts, found.rights, ends - counts, out
+        )
         return out
-

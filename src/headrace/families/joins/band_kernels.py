@@ -1,13 +1,14 @@
 """Band joins by stabbing groups, compiled (thesis 4.3.1).
 
-A band join asks for rows of S whose b is, less that of the event, within [lo, hi].  For an event, rows of S in order of
-b are in order of that difference too, whatever a subtraction of doubles rounds.  Ranges of a group have the point p in
-common, so each of them that has a row has one of the two neighbours of p: the last row with a difference ≤ p, or the
-first above it.  Ranges by left end up to the difference of the first, and by falling right end down to that of the
-second, are the affected ones: two counts say which.
+A band join asks for rows of S whose b is, less that of the event, within [lo, hi].  For an event,
+rows of S in order of b are in order of that difference too, whatever a subtraction of doubles
+rounds.  Ranges of a group have the point p in common, so each of them that has a row has one of the
+two neighbours of p: the last row with a difference ≤ p, or the first above it.  Ranges by left end
+up to the difference of the first, and by falling right end down to that of the second, are the
+affected ones: two counts say which.
 
-Groups are the outer loop and events come by b: then the place in S only moves forward, and what a group has stays in
-the cache.
+Groups are the outer loop and events come by b: then the place in S only moves forward, and what a
+group has stays in the cache.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from headrace.families.joins.arrays import Ints, Ints32, Numbers
 
 
 class BandGroups(NamedTuple):
-    """Ranges by group: those of group g stand at `at[g]` … `at[g + 1]`, once by left end, once by falling right end.
+    """Ranges by group: those of group g stand at `at[g]` … `at[g + 1]`, once by left end, once by
+    falling right end.
 
-    `by_right` holds for each place in right order the place in left order, counted from the group's first."""
+    `by_right` holds for each place in right order the place in left order, counted from the group's
+    first."""
 
     at: Ints
     point: Numbers
@@ -34,10 +37,15 @@ class BandGroups(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def count_prefixes(
-    groups: BandGroups, rows: Numbers, events: Numbers, lefts: Ints32, rights: Ints32, has_more: bool
-) -> None:  # fmt: skip
-    """How many ranges of each group are affected by each event: `lefts[group, event]` by left end, `rights` by right;
-    with `has_more` rows than those that were counted.
+    groups: BandGroups,
+    rows: Numbers,
+    events: Numbers,
+    lefts: Ints32,
+    rights: Ints32,
+    has_more: bool,
+) -> None:
+    """How many ranges of each group are affected by each event: `lefts[group, event]` by left end,
+    `rights` by right; with `has_more` rows than those that were counted.
 
     Rows and events are in order."""
     at, point, left, right = groups.at, groups.point, groups.left, groups.right
@@ -79,7 +87,8 @@ def first_above(rows: Numbers, b: Any, p: Any, place: int) -> int:
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def count_up_to(ends: Numbers, start: int, stop: int, limit: Any) -> int:
-    """How many of these rising ends are ≤ limit; mostly all but a few: from the last one on, by steps that double."""
+    """How many of these rising ends are ≤ limit; mostly all but a few: from the last one on, by
+    steps that double."""
     if start == stop or ends[start] > limit:
         return 0
     high, step = stop, 1
@@ -139,13 +148,21 @@ def count_affected(groups: BandGroups, lefts: Ints32, rights: Ints32) -> Ints:
 
 @numba.njit(cache=True, nogil=True)
 def write_runs(
-    groups: BandGroups, ids: Ints, rows: Numbers, events: Numbers, lefts: Ints32, rights: Ints32, cursor: Ints,
+    groups: BandGroups,
+    ids: Ints,
+    rows: Numbers,
+    events: Numbers,
+    lefts: Ints32,
+    rights: Ints32,
+    cursor: Ints,
     out: Runs,
-) -> None:  # fmt: skip
-    """Who is affected by what: `ids` are of ranges in left order; answers of an event are written from `cursor` on.
+) -> None:
+    """Who is affected by what: `ids` are of ranges in left order; answers of an event are written
+    from `cursor` on.
 
-    Rows of an answer are those on both sides of the point.  Before it they begin later the greater the left end, after
-    it they end later the greater the right end: both are found by walking on."""
+    Rows of an answer are those on both sides of the point.  Before it they begin later the greater
+    the left end, after it they end later the greater the right end: both are found by walking
+    on."""
     at, left, right = groups.at, groups.left, groups.right
     lasts = np.empty(np.max(at[1:] - at[:-1]), np.int64)  # of a group's ranges in left order
     for g in range(lefts.shape[0]):

@@ -1,8 +1,10 @@
-"""A level of band joins, for events of one side: hot groups by prefixes, the scattered rest one by one (thesis 4.2).
+"""A level of band joins, for events of one side: hot groups by prefixes, the scattered rest one by
+one (thesis 4.2).
 
-Groups are by falling size, so hot ones are the first.  How many are hot is a matter of seconds: a group is looked up
-for every event, a range is a step on the way along all scattered ones (`band_scattered.py`).  Some events of a batch
-tell how many steps and how many affected ranges there are, for a few numbers of hot groups; the cheapest is taken.
+Groups are by falling size, so hot ones are the first.  How many are hot is a matter of seconds: a
+group is looked up for every event, a range is a step on the way along all scattered ones
+(`band_scattered.py`).  Some events of a batch tell how many steps and how many affected ranges
+there are, for a few numbers of hot groups; the cheapest is taken.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from headrace.families.joins import shapes
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.band_index import BandIndex
 from headrace.families.joins.band_scattered import Scattered
-from headrace.families.joins.cost import DENSE_MAX, FEW_GROUPS, ONE_BY_ONE, PROBE_S, RECORD_S, STEP_S
+from headrace.families.joins.cost import (
+    DENSE_MAX,
+    FEW_GROUPS,
+    ONE_BY_ONE,
+    PROBE_S,
+    RECORD_S,
+    STEP_S,
+)
 from headrace.families.joins.hot_points import hot_first
 from headrace.families.joins.image import Image
 from headrace.families.joins.level import Level
@@ -40,7 +49,9 @@ class Bands:
         self._chosen: dict[int, tuple[int, int]] = {}
         self._scattered: tuple[int, Scattered] | None = None
 
-    def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
+    def records(
+        self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None
+    ) -> Iterator[Found]:
         rows = [segment.b for segment in image.segments]
         if not rows:
             return
@@ -50,7 +61,9 @@ class Bands:
         if not is_all:
             yield from self._one_by_one(rows, event, b, hot)
 
-    def _by_groups(self, rows: Sequence[Numbers], event: Ints, b: Numbers, hot: int, way: str) -> Iterator[Found]:
+    def _by_groups(
+        self, rows: Sequence[Numbers], event: Ints, b: Numbers, hot: int, way: str
+    ) -> Iterator[Found]:
         if not hot:
             return
         index, shape = self.index.first(hot), shapes.dense if hot <= DENSE_MAX else shapes.sparse
@@ -62,7 +75,9 @@ class Bands:
                 index.probe_more(more, b[chosen], found)
             yield Found(shape(chosen, (found.lefts, found.rights)), {way: chosen.size})
 
-    def _one_by_one(self, rows: Sequence[Numbers], event: Ints, b: Numbers, hot: int) -> Iterator[Found]:
+    def _one_by_one(
+        self, rows: Sequence[Numbers], event: Ints, b: Numbers, hot: int
+    ) -> Iterator[Found]:
         own = self._rest(hot)
         for number, segment in enumerate(rows):
             start = 0
@@ -74,15 +89,23 @@ class Bands:
     def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
         """Event and query of each pair, in no order; a pair may be there twice."""
         if "q" in records.column_names:
-            return records.column("e").to_numpy().astype(np.int64), self._ids[records.column("q").to_numpy()]
+            return records.column("e").to_numpy().astype(np.int64), self._ids[
+                records.column("q").to_numpy()
+            ]
         groups = self.index.groups
-        parts = shapes.of_dense(records) if "l0" in records.column_names else shapes.of_sparse(records)
-        return shapes.joined([shapes.prefixes(groups.at[g], groups.by_right, self.index.ids, *p) for g, *p in parts])
+        parts = (
+            shapes.of_dense(records) if "l0" in records.column_names else shapes.of_sparse(records)
+        )
+        return shapes.joined(
+            [shapes.prefixes(groups.at[g], groups.by_right, self.index.ids, *p) for g, *p in parts]
+        )
 
-    # -- how many groups are hot --------------------------------------------------------------------
+    # -- how many groups are hot
+    # --------------------------------------------------------------------
 
     def _hot(self, rows: Sequence[Numbers], b: Numbers) -> int:
-        """Chosen once for rows of like number; once more if it was by fewer events than there may be asked."""
+        """Chosen once for rows of like number; once more if it was by fewer events than there may
+        be asked."""
         if self._sizes.size <= FEW_GROUPS:
             return self._sizes.size
         key = sum(own.size for own in rows).bit_length()
@@ -105,7 +128,9 @@ class Bands:
         steps = listed = 0
         if hot < self._sizes.size:
             own = self._rest(hot)
-            for _, _, query, took in (part for segment in rows for part in own.affected(segment, b)):
+            for _, _, query, took in (
+                part for segment in rows for part in own.affected(segment, b)
+            ):
                 steps, listed = steps + took, listed + query.size
         return hot * (PROBE_S + RECORD_S) + (steps * STEP_S + listed * RECORD_S) / b.size
 

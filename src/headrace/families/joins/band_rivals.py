@@ -1,6 +1,8 @@
-"""Band joins without groups, compiled: the methods stabbing groups are measured against (thesis 4.3.1).
+"""Band joins without groups, compiled: the methods stabbing groups are measured against (thesis
+4.3.1).
 
-Each tells, for one event after the other, which ranges are affected: marked with the number of the event, and counted.
+Each tells, for one event after the other, which ranges are affected: marked with the number of the
+event, and counted.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from headrace.families.joins.band_kernels import Runs, first_above, first_at_lea
 
 
 @numba.njit(cache=True, nogil=True)
-def query_outer(lo: Numbers, hi: Numbers, rows: Numbers, events: Numbers, marks: Ints32, counts: Ints) -> None:
+def query_outer(
+    lo: Numbers, hi: Numbers, rows: Numbers, events: Numbers, marks: Ints32, counts: Ints
+) -> None:
     """Every range looks for its first row."""
     for e in range(events.size):
         b, found = events[e], 0
@@ -25,7 +29,9 @@ def query_outer(lo: Numbers, hi: Numbers, rows: Numbers, events: Numbers, marks:
 
 
 @numba.njit(cache=True, nogil=True)
-def merge(lo: Numbers, hi: Numbers, rows: Numbers, events: Numbers, marks: Ints32, counts: Ints) -> None:
+def merge(
+    lo: Numbers, hi: Numbers, rows: Numbers, events: Numbers, marks: Ints32, counts: Ints
+) -> None:
     """Ranges by left end, rows in order: one walk along both."""
     for e in range(events.size):
         b, found, row = events[e], 0, 0
@@ -58,10 +64,16 @@ def merge_runs(lo: Numbers, hi: Numbers, rows: Numbers, events: Numbers, out: Ru
 
 @numba.njit(cache=True, nogil=True)
 def data_outer(
-    lo: Numbers, hi: Numbers, most: Numbers, rows: Numbers, events: Numbers, marks: Ints32, counts: Ints
-) -> None:  # fmt: skip
-    """Every row looks for the ranges that hold it.  Ranges are by left end; `most[q]` is the greatest right end of the
-    ranges up to q: below the row, no earlier range holds it."""
+    lo: Numbers,
+    hi: Numbers,
+    most: Numbers,
+    rows: Numbers,
+    events: Numbers,
+    marks: Ints32,
+    counts: Ints,
+) -> None:
+    """Every row looks for the ranges that hold it.  Ranges are by left end; `most[q]` is the
+    greatest right end of the ranges up to q: below the row, no earlier range holds it."""
     for e in range(events.size):
         b, found = events[e], 0
         for row in range(rows.size):

@@ -1,8 +1,9 @@
-"""Band joins whose ranges have few points in common: an event goes along ranges and rows, whatever the groups.
+"""Band joins whose ranges have few points in common: an event goes along ranges and rows, whatever
+the groups.
 
-This is the merge of `band_rivals.py` with three differences.  Rows that no range can reach are not looked at, nor
-ranges that no row can.  If there are many more of one than of the other, each of the few looks for its place among the
-many, by steps that double.  And who is affected is listed.
+This is the merge of `band_rivals.py` with three differences.  Rows that no range can reach are not
+looked at, nor ranges that no row can.  If there are many more of one than of the other, each of the
+few looks for its place among the many, by steps that double.  And who is affected is listed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from headrace.families.joins.band_kernels import first_at_least, next_at_least
 from headrace.families.joins.select_kernels import reach
 
 ROOM = 1 << 21  # queries that are listed at a time
-MORE, MANY = 3, 10  # times as many: then it can be told what comes next; then looking for places is faster
+MORE, MANY = (
+    3,
+    10,
+)  # times as many: then it can be told what comes next; then looking for places is faster
 LOOK_STEPS = 8  # that a look takes the time of
 
 
@@ -36,11 +40,14 @@ class Scattered(NamedTuple):
         return Scattered(lo, hi, np.maximum.accumulate(hi), place.astype(np.int32))
 
     def affected(self, rows: Numbers, events: Numbers) -> Iterator[tuple[int, Ints, Ints32, int]]:
-        """Of some events after the other: how many of all are done, and the event and query of each pair.  With that,
-        how many steps it took."""
+        """Of some events after the other: how many of all are done, and the event and query of each
+        pair.  With that, how many steps it took."""
         if not self.lo.size or not rows.size:
             return
-        room, counts = np.empty(max(ROOM, self.lo.size) + 1, np.int32), np.zeros(events.size, np.int64)
+        room, counts = (
+            np.empty(max(ROOM, self.lo.size) + 1, np.int32),
+            np.zeros(events.size, np.int64),
+        )
         start = 0
         while start < events.size:
             stop, written, steps = walk(self, rows, events, start, counts, room)
@@ -52,9 +59,9 @@ class Scattered(NamedTuple):
 @numba.njit(cache=True, nogil=True)
 def walk(
     own: Scattered, rows: Numbers, events: Numbers, start: int, counts: Ints, out: Ints32
-) -> tuple[int, int, int]:  # fmt: skip
-    """List the places of ranges that events from `start` on affect, as long as there is room for all of one: up to
-    which event, how many, in how many steps."""
+) -> tuple[int, int, int]:
+    """List the places of ranges that events from `start` on affect, as long as there is room for
+    all of one: up to which event, how many, in how many steps."""
     lo, hi, most = own.lo, own.hi, own.most
     to = steps = 0
     for e in range(start, events.size):
@@ -65,7 +72,10 @@ def walk(
         end = count_until(rows, first, b, most[-1])
         counts[e] = 0
         if first < end:
-            q, stop = first_reaching(most, rows[first] - b), count_until(lo, 0, 0, rows[end - 1] - b)
+            q, stop = (
+                first_reaching(most, rows[first] - b),
+                count_until(lo, 0, 0, rows[end - 1] - b),
+            )
             if stop - q > MANY * (end - first):
                 to, looked = rows_look(own, rows, b, first, end, q, stop, out, to)
                 steps += looked
@@ -83,9 +93,19 @@ def walk(
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def go_along(lo: Numbers, hi: Numbers, rows: Numbers, b: float, row: int, q: int, stop: int, out: Ints32,
-             to: int) -> int:  # fmt: skip
-    """Every range has a row that is not below it.  Without branches: which of the two comes next is chance."""
+def go_along(
+    lo: Numbers,
+    hi: Numbers,
+    rows: Numbers,
+    b: float,
+    row: int,
+    q: int,
+    stop: int,
+    out: Ints32,
+    to: int,
+) -> int:
+    """Every range has a row that is not below it.  Without branches: which of the two comes next is
+    chance."""
     while q < stop:
         d = rows[row] - b
         is_past = d >= lo[q]
@@ -97,8 +117,17 @@ def go_along(lo: Numbers, hi: Numbers, rows: Numbers, b: float, row: int, q: int
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def go_along_runs(lo: Numbers, hi: Numbers, rows: Numbers, b: float, row: int, q: int, stop: int, out: Ints32,
-                  to: int) -> int:  # fmt: skip
+def go_along_runs(
+    lo: Numbers,
+    hi: Numbers,
+    rows: Numbers,
+    b: float,
+    row: int,
+    q: int,
+    stop: int,
+    out: Ints32,
+    to: int,
+) -> int:
     """The same, where mostly the same of the two comes next."""
     d = rows[row] - b
     for k in range(q, stop):
@@ -112,8 +141,17 @@ def go_along_runs(lo: Numbers, hi: Numbers, rows: Numbers, b: float, row: int, q
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def ranges_look(lo: Numbers, hi: Numbers, rows: Numbers, b: float, row: int, q: int, stop: int, out: Ints32,
-                to: int) -> int:  # fmt: skip
+def ranges_look(
+    lo: Numbers,
+    hi: Numbers,
+    rows: Numbers,
+    b: float,
+    row: int,
+    q: int,
+    stop: int,
+    out: Ints32,
+    to: int,
+) -> int:
     """Each range for its first row."""
     for k in range(q, stop):
         row = next_at_least(rows, b, lo[k], row)
@@ -123,8 +161,17 @@ def ranges_look(lo: Numbers, hi: Numbers, rows: Numbers, b: float, row: int, q: 
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def rows_look(own: Scattered, rows: Numbers, b: float, row: int, end: int, q: int, stop: int, out: Ints32,
-              to: int) -> tuple[int, int]:  # fmt: skip
+def rows_look(
+    own: Scattered,
+    rows: Numbers,
+    b: float,
+    row: int,
+    end: int,
+    q: int,
+    stop: int,
+    out: Ints32,
+    to: int,
+) -> tuple[int, int]:
     """Each row for the ranges that begin at or below it, and above the row before."""
     lo, hi, most, steps = own.lo, own.hi, own.most, 0
     for k in range(row, end):

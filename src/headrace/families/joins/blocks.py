@@ -1,8 +1,9 @@
-"""Turns that are read together: as many as can be while what is looked at stays close to what is answered.
+"""Turns that are read together: as many as can be while what is looked at stays close to what is
+answered.
 
-Events of many turns are looked up at once, in the rows of all of them.  Where that finds more pairs than there are
-rows, most may be of rows that came later, or had gone: then each half of the turns is looked up in its own rows.  To
-choose those takes no longer than to look at the pairs would.
+Events of many turns are looked up at once, in the rows of all of them.  Where that finds more pairs
+than there are rows, most may be of rows that came later, or had gone: then each half of the turns
+is looked up in its own rows.  To choose those takes no longer than to look at the pairs would.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ FEW = 1_024
 
 
 class Events(NamedTuple):
-    """Rows in order of what they meet by: the change, the turn, and when the oldest rows came that each may find."""
+    """Rows in order of what they meet by: the change, the turn, and when the oldest rows came that
+    each may find."""
 
     row: Ints
     b: Numbers
@@ -40,9 +42,14 @@ class Events(NamedTuple):
 
 
 def blocks(
-    events: Events, image: Image, runs_of: Callable[[Events, Image], list[Run]], narrowed: Narrowed, most: int
+    events: Events,
+    image: Image,
+    runs_of: Callable[[Events, Image], list[Run]],
+    narrowed: Narrowed,
+    most: int,
 ) -> Iterator[tuple[Events, list[Run]]]:
-    """The events, some after others, with the runs of rows they join; each of at most so many pairs, if it can be."""
+    """The events, some after others, with the runs of rows they join; each of at most so many
+    pairs, if it can be."""
     runs, span = runs_of(events, image), events.span
     if pairs_in(runs) <= min(max(FEW, len(image)), most):
         yield events, runs

@@ -1,7 +1,9 @@
-"""What the condition of a join says: equalities and differences between the two sides, ranges on each, and the rest.
+"""What the condition of a join says: equalities and differences between the two sides, ranges on
+each, and the rest.
 
-Sides are 0, the relation after FROM, and 1, the joined one.  A *difference* is a number of side 1 less one of side 0.
-Differences of doubles are as Spark rounds them; those of whole numbers, dates and times are exact.
+Sides are 0, the relation after FROM, and 1, the joined one.  A *difference* is a number of side 1
+less one of side 0. Differences of doubles are as Spark rounds them; those of whole numbers, dates
+and times are exact.
 """
 
 from __future__ import annotations
@@ -12,7 +14,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from headrace.evaluation.finish import supports
-from headrace.sql.bands import ALL, LEAST, MOST, Band, conjuncts, double_key, is_ordered, split_parts
+from headrace.sql.bands import (
+    ALL,
+    LEAST,
+    MOST,
+    Band,
+    conjuncts,
+    double_key,
+    is_ordered,
+    split_parts,
+)
 from headrace.sql.functions import may_raise
 from headrace.sql.tree import Call, Column, Expr, Literal, walk
 from headrace.values import INTERVAL, TIMESTAMP, Type
@@ -26,9 +37,11 @@ Pair = tuple[Expr, Expr]
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """All of it must hold.  Bands are of keys (`sql/bands.py`); of what is in `empty` no value passes.
+    """All of it must hold.  Bands are of keys (`sql/bands.py`); of what is in `empty` no value
+    passes.
 
-    A comparison of doubles is one of their difference too, if both are finite; of others it is asked as it stands."""
+    A comparison of doubles is one of their difference too, if both are finite; of others it is
+    asked as it stands."""
 
     equalities: tuple[Pair, ...] = ()
     differences: tuple[tuple[Pair, Band], ...] = ()
@@ -44,8 +57,8 @@ def sides_of(expr: Expr) -> frozenset[int]:
 
 @lru_cache(maxsize=100_000)
 def conditions_of(where: Expr | None) -> Conditions:
-    """Read a condition.  Parts that may fail on a row, or that are not evaluated here, stay in the rest, which is asked
-    only where all others hold."""
+    """Read a condition.  Parts that may fail on a row, or that are not evaluated here, stay in the
+    rest, which is asked only where all others hold."""
     found = _Found()
     parts = [] if where is None else conjuncts(where)
     takes = (found.take_equality, found.take_comparison, found.take_interval)
@@ -74,7 +87,8 @@ class _Found:
         return True
 
     def take_comparison(self, part: Expr) -> bool:
-        """`r > l`, and of exact types `r <= l + 5`, as differences; of doubles beside the comparison."""
+        """`r > l`, and of exact types `r <= l + 5`, as differences; of doubles beside the
+        comparison."""
         if not isinstance(part, Call) or part.op not in _MIRRORED:
             return False
         (left, below), (right, above) = (_shifted(arg) for arg in part.args)
@@ -96,7 +110,12 @@ class _Found:
         (apart, limit), op = part.args, part.op
         if isinstance(apart, Literal):
             apart, limit, op = limit, apart, _MIRRORED.get(op, op)
-        if not (isinstance(apart, Call) and apart.op == "-" and apart.type == INTERVAL and _is_interval(limit)):
+        if not (
+            isinstance(apart, Call)
+            and apart.op == "-"
+            and apart.type == INTERVAL
+            and _is_interval(limit)
+        ):
             return False
         pair = _across(apart)
         if pair is None or not (pair[0].type == pair[1].type == TIMESTAMP):
@@ -131,11 +150,17 @@ class _Found:
 
     def conditions(self, rest: Iterable[Expr], empty: Iterable[Expr]) -> Conditions:
         ranges = (tuple(self._ranges[0].items()), tuple(self._ranges[1].items()))
-        crossed = [difference(pair) for pair, band in self._differences.items() if not band.intervals]
+        crossed = [
+            difference(pair) for pair, band in self._differences.items() if not band.intervals
+        ]
         return Conditions(
-            tuple(self._equalities), tuple(self._differences.items()), ranges, tuple(rest), (*empty, *crossed),
+            tuple(self._equalities),
+            tuple(self._differences.items()),
+            ranges,
+            tuple(rest),
+            (*empty, *crossed),
             tuple(self._comparisons),
-        )  # fmt: skip
+        )
 
 
 def difference(pair: Pair) -> Expr:
@@ -173,11 +198,20 @@ def _as(expr: Expr, kind: Type) -> Expr:
 
 def _shifted(expr: Expr) -> tuple[Expr, int]:
     """`x + 5` is x and 5; only of exact types, where nothing is rounded."""
-    if isinstance(expr, Call) and expr.op in ("+", "-") and len(expr.args) == 2 and not expr.type.is_fractional:
+    if (
+        isinstance(expr, Call)
+        and expr.op in ("+", "-")
+        and len(expr.args) == 2
+        and not expr.type.is_fractional
+    ):
         base, by = expr.args
         if expr.op == "+" and isinstance(base, Literal):
             base, by = by, base
-        if isinstance(by, Literal) and isinstance(by.value, int) and (by.type.is_integral or _is_interval(by)):
+        if (
+            isinstance(by, Literal)
+            and isinstance(by.value, int)
+            and (by.type.is_integral or _is_interval(by))
+        ):
             inner, shift = _shifted(base)
             return inner, shift + (by.value if expr.op == "+" else -by.value)
     return expr, 0
@@ -188,15 +222,27 @@ def _is_interval(expr: Expr) -> bool:
 
 
 def _beyond(op: str, limit: int) -> Band:
-    first, last = {"=": (limit, limit), ">": (limit + 1, MOST), ">=": (limit, MOST), "<": (LEAST, limit - 1),
-                   "<=": (LEAST, limit)}[op]  # fmt: skip
-    return Band(((max(first, LEAST), min(last, MOST)),)) if first <= MOST and last >= LEAST else Band(())
+    first, last = {
+        "=": (limit, limit),
+        ">": (limit + 1, MOST),
+        ">=": (limit, MOST),
+        "<": (LEAST, limit - 1),
+        "<=": (LEAST, limit),
+    }[op]
+    return (
+        Band(((max(first, LEAST), min(last, MOST)),))
+        if first <= MOST and last >= LEAST
+        else Band(())
+    )
 
 
 def _negative(band: Band, kind: Type) -> Band:
-    """Of the negative numbers; keys of doubles are mirrored at zero, and NaN is its own negative."""
+    """Of the negative numbers; keys of doubles are mirrored at zero, and NaN is its own
+    negative."""
     numbers = band.intersection(Band(((-_INFINITE, _INFINITE),))) if kind.is_fractional else band
     nans = band.intersection(Band(((_INFINITE + 1, MOST),))) if kind.is_fractional else Band(())
-    ends = ((LEAST if last == MOST else -last, min(-first, MOST)) for first, last in reversed(numbers.intervals))
+    ends = (
+        (LEAST if last == MOST else -last, min(-first, MOST))
+        for first, last in reversed(numbers.intervals)
+    )
     return Band(tuple(ends)).union(nans)
-

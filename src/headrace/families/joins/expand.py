@@ -2,8 +2,9 @@
 
 Where a table is joined, rows are replaced, and answers taken back (`residue.py`).
 
-A query begins with the first turn that knows of it.  From then on every turn counts, also one of the other relation
-that was begun before: whatever pair of rows then comes is answered, and what was answered is taken back when it goes.
+A query begins with the first turn that knows of it.  From then on every turn counts, also one of
+the other relation that was begun before: whatever pair of rows then comes is answered, and what was
+answered is taken back when it goes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from headrace.families.joins.history import NEVER, History
 from headrace.families.joins.image import Image
 from headrace.families.joins.pairs import Run, expanded, runs_of
 from headrace.families.joins.plan import Share, filter_share, horizon_us, share
-from headrace.families.joins.residue import Asked, answers_of, columns_read, empty_answer, never_asked
+from headrace.families.joins.residue import (
+    Asked,
+    answers_of,
+    columns_read,
+    empty_answer,
+    never_asked,
+)
 from headrace.families.joins.rounds import JoinRound
 from headrace.families.joins.rowfiles import KIND, SIGN
 from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
@@ -38,13 +45,17 @@ PAIRS_AT_ONCE = 1 << 22
 
 
 class JoinReader:
-    """Committed answers of the joins of a home, for any number of threads: one at a time looks at the home, and what
-    is computed of its rows is computed beside."""
+    """Committed answers of the joins of a home, for any number of threads: one at a time looks at
+    the home, and what is computed of its rows is computed beside."""
 
     def __init__(
-        self, root: Path, relation_of: Callable[[str], Relation], ledger_of: Callable[[str], Ledger],
-        pairs_max: int = NEVER, ask: Asked = never_asked,
-    ) -> None:  # fmt: skip
+        self,
+        root: Path,
+        relation_of: Callable[[str], Relation],
+        ledger_of: Callable[[str], Ledger],
+        pairs_max: int = NEVER,
+        ask: Asked = never_asked,
+    ) -> None:
         self._lock = threading.Lock()
         self._store = Store(root)
         self._ask = ask
@@ -68,8 +79,17 @@ class JoinReader:
         own = share(query, self._relation_of(query.source), self._relation_of(query.joined))
         sides = self._history(query.source), self._history(query.joined)
         left, right = (self._relation_of(name) for name in own.joint.relations)
-        return JoinLog(registered, own, sides, _newest_turn(sides), self._store, self._lock, (left, right),
-                       self._pairs_max, self._ask)  # fmt: skip
+        return JoinLog(
+            registered,
+            own,
+            sides,
+            _newest_turn(sides),
+            self._store,
+            self._lock,
+            (left, right),
+            self._pairs_max,
+            self._ask,
+        )
 
     def _history(self, relation: str) -> History:
         if relation not in self._histories:
@@ -78,8 +98,8 @@ class JoinReader:
 
 
 def _newest_turn(sides: tuple[History, History]) -> int:
-    """A turn up to which all is there.  Rounds come while one side is looked at after the other; what came before the
-    newest that was seen is there when both are looked at once more."""
+    """A turn up to which all is there.  Rounds come while one side is looked at after the other;
+    what came before the newest that was seen is there when both are looked at once more."""
     newest = 0
     for _ in range(2):
         newest = max(history.tick for history in sides)
@@ -106,9 +126,17 @@ class JoinLog:
     """Answers of one query by turn, as far as is committed now: `until` a turn."""
 
     def __init__(
-        self, registered: Registered, own: Share, sides: tuple[History, History], until: int, store: Store,
-        lock: threading.Lock, relations: tuple[Relation, Relation], pairs_max: int, ask: Asked,
-    ) -> None:  # fmt: skip
+        self,
+        registered: Registered,
+        own: Share,
+        sides: tuple[History, History],
+        until: int,
+        store: Store,
+        lock: threading.Lock,
+        relations: tuple[Relation, Relation],
+        pairs_max: int,
+        ask: Asked,
+    ) -> None:
         self._lock = lock
         self._ask = ask
         self._pairs_max = pairs_max
@@ -119,8 +147,15 @@ class JoinLog:
         self._has_table = any(relation.is_table for relation in relations)
         self._times = [relation.time for relation in relations]
         self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
-        turns = [(side, done) for side, history in enumerate(sides) for done in history.rounds if done.tick <= until]
-        self._since = min((done.tick for _, done in turns if done.version >= registered.version), default=NEVER)
+        turns = [
+            (side, done)
+            for side, history in enumerate(sides)
+            for done in history.rounds
+            if done.tick <= until
+        ]
+        self._since = min(
+            (done.tick for _, done in turns if done.version >= registered.version), default=NEVER
+        )
         shortened = max(self._shortened(0), self._shortened(1))
         first = max(self._since, shortened + 1)
         self._let_go = [history.gone for history in sides]
@@ -130,8 +165,8 @@ class JoinLog:
                 self._turns.setdefault(done.tick, []).append((side, done))
 
     def _shortened(self, side: int) -> int:
-        """The newest turn of a side that has joined rows which are not kept any more: its answers are gone, and so are
-        all before it, for there are no gaps."""
+        """The newest turn of a side that has joined rows which are not kept any more: its answers
+        are gone, and so are all before it, for there are no gaps."""
         other = self._sides[1 - side]
         for done in reversed(self._sides[side].rounds):
             if other.relation in done.since and not other.has_since(done.since[other.relation]):
@@ -157,30 +192,43 @@ class JoinLog:
             self._check_kept(ticks)
             parts = [_NONE]
             for side in (0, 1):
-                parts += self._pairs(side, self._rounds(side, ticks), sum(part.sign.size for part in parts))
+                parts += self._pairs(
+                    side, self._rounds(side, ticks), sum(part.sign.size for part in parts)
+                )
         left, right, sign, order = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         at = np.lexsort((right, left, order))
         tables = [self._table(left[chosen], right[chosen], sign[chosen]) for chosen in _pieces(at)]
         return pa.concat_tables(tables or [empty_answer(self._query, self._has_table)])
 
     def _check_kept(self, ticks: Sequence[int]) -> None:
-        """Another reader may have seen, since this log was made, that rows were let go of: answers would be too few."""
+        """Another reader may have seen, since this log was made, that rows were let go of: answers
+        would be too few."""
         let_go = [history.gone for history in self._sides]
-        if let_go != self._let_go and min(ticks, default=NEVER) <= max(self._shortened(0), self._shortened(1), *let_go):
-            raise ServingError("answers have been removed while they were read", value=f"turn {min(ticks)}",
-                               code="SINCE_GONE", hint="read again: results(), or watch() without since")
+        if let_go != self._let_go and min(ticks, default=NEVER) <= max(
+            self._shortened(0), self._shortened(1), *let_go
+        ):
+            raise ServingError(
+                "answers have been removed while they were read",
+                value=f"turn {min(ticks)}",
+                code="SINCE_GONE",
+                hint="read again: results(), or watch() without since",
+            )
 
     def _rounds(self, side: int, ticks: Sequence[int]) -> list[JoinRound]:
         return [done for tick in ticks for own, done in self._turns[tick] if own == side]
 
     def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
-        sides = zip((left, right), (columns_read(self._query, 0), columns_read(self._query, 1)), strict=True)
+        sides = zip(
+            (left, right), (columns_read(self._query, 0), columns_read(self._query, 1)), strict=True
+        )
         with self._lock:
             rows = [self._store.rows(numbers, columns) for numbers, columns in sides]
-        return answers_of(self._query, self._share.residue, rows, sign if self._has_table else None,
-                          self._ask)  # fmt: skip
+        return answers_of(
+            self._query, self._share.residue, rows, sign if self._has_table else None, self._ask
+        )
 
-    # -- pairs --------------------------------------------------------------------------------------
+    # -- pairs
+    # --------------------------------------------------------------------------------------
 
     def _pairs(self, side: int, rounds: Sequence[JoinRound], size: int) -> list[_Pairs]:
         """Of the events of a side, beside so many pairs that were found."""
@@ -215,8 +263,10 @@ class JoinLog:
     def _check_size(self, pairs: int) -> None:
         if pairs > self._pairs_max:
             raise ServingError(
-                f"{self._query.name!r} has more pairs of rows than are expanded at once", value=f"{pairs:,} pairs",
-                choices=(f"join_pairs_max = {self._pairs_max:,}",), code="PAIRS",
+                f"{self._query.name!r} has more pairs of rows than are expanded at once",
+                value=f"{pairs:,} pairs",
+                choices=(f"join_pairs_max = {self._pairs_max:,}",),
+                code="PAIRS",
                 hint="watch() reads turn by turn; or a narrower range, or raise the limit",
             )
 
@@ -239,14 +289,18 @@ class JoinLog:
         return Events(*(column[np.argsort(every.b, kind="stable")] for column in every))
 
     def _found_since(self, side: int, done: JoinRound, events: pa.Table) -> int:
-        """When the oldest rows came that events of a turn may find.  Older ones may be kept, for others: it has not
-        looked at them, or they are too old for this query."""
+        """When the oldest rows came that events of a turn may find.  Older ones may be kept, for
+        others: it has not looked at them, or they are too old for this query."""
         found = done.since.get(self._sides[1 - side].relation, done.tick)
         time, bound = self._times[side], self._share.bound
         if time is None or bound is None:
             return found
         limit = horizon_us(bound, 1 - side, pc.min(events.column(time).cast(pa.int64())).as_py())
-        return found if limit is None else max(found, min(self._sides[1 - side].first_newer(limit), done.tick))
+        return (
+            found
+            if limit is None
+            else max(found, min(self._sides[1 - side].first_newer(limit), done.tick))
+        )
 
 
 def _pieces(at: Ints) -> Iterator[Ints]:

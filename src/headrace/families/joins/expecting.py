@@ -1,4 +1,5 @@
-"""How many ranges a value has, before any value has come: by a histogram of the ranges (`histogram.py`).
+"""How many ranges a value has, before any value has come: by a histogram of the ranges
+(`histogram.py`).
 
 Values are expected evenly between the least and the greatest end of all ranges.
 """
@@ -27,7 +28,9 @@ def stabbed(lo: Ints, hi: Ints, is_double: bool) -> tuple[float, float]:
     values = _values(first, last, is_double)
     edges, counts = np.unique(values, return_counts=True)
     density = Density.of_histogram(counts[1:], edges)
-    found: Floats = stabbing(lo[some], hi[some], BUCKETS, density).estimate(values) * (lo.size / some.size)
+    found: Floats = stabbing(lo[some], hi[some], BUCKETS, density).estimate(values) * (
+        lo.size / some.size
+    )
     return float(found.mean()), float(found.max())
 
 

@@ -10,7 +10,16 @@ import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
-from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, Refusal, RelationOf, Workplace
+from headrace.families.contract import (
+    Archive,
+    Claim,
+    Floats,
+    Planned,
+    Reader,
+    Refusal,
+    RelationOf,
+    Workplace,
+)
 from headrace.families.joins.plan import Share, filter_share, share
 from headrace.runtime.statistics import Stats
 from headrace.sql.query import Query
@@ -40,16 +49,23 @@ class Joins:
         assert isinstance(claim.asked, Share)
         if query.joined is None or not claim.asked.is_cross:
             return ""
-        return (f"every row of {query.source} meets every row of {query.joined} in {query.name!r}: there may "
-                "be as many answers as pairs")  # fmt: skip
+        return (
+            f"every row of {query.source} meets every row of {query.joined} in {query.name!r}: there may "
+            "be as many answers as pairs"
+        )
 
     def plan(self) -> JoinsPlan:
         from headrace.families.joins.sharing import JoinsPlan  # compiled kernels
 
         return JoinsPlan()
 
-    def shares(self, queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats],
-               counts: Mapping[int, int]) -> Mapping[str, Floats]:  # fmt: skip
+    def shares(
+        self,
+        queries: Mapping[int, Planned],
+        relation: Relation,
+        rounds: Sequence[Stats],
+        counts: Mapping[int, int],
+    ) -> Mapping[str, Floats]:
         """A round looks for all of them at once: each pays the same."""
         return {}
 
@@ -57,8 +73,15 @@ class Joins:
         from headrace.families.joins.job import JoinsJob
         from headrace.families.joins.state import Joints
 
-        return JoinsJob(Joints(workplace.disk, workplace.config, workplace.relation_of, workplace.ledger_of,
-                               workplace.rests))  # fmt: skip
+        return JoinsJob(
+            Joints(
+                workplace.disk,
+                workplace.config,
+                workplace.relation_of,
+                workplace.ledger_of,
+                workplace.rests,
+            )
+        )
 
     def reader(self, archive: Archive) -> Reader:
         return JoinedReader(archive)
@@ -71,8 +94,13 @@ class JoinedReader:
         from headrace.families.joins.expand import JoinReader  # compiled kernels
 
         self._archive = archive
-        self._reader = JoinReader(archive.disk.root, archive.relation_of, archive.ledger_of,
-                                  archive.config.join_pairs_max, partial(_ask, archive))  # fmt: skip
+        self._reader = JoinReader(
+            archive.disk.root,
+            archive.relation_of,
+            archive.ledger_of,
+            archive.config.join_pairs_max,
+            partial(_ask, archive),
+        )
 
     def log(self, registered: Registered) -> JoinLog | FilterLog:
         return self._reader.log(registered)
@@ -84,7 +112,11 @@ class JoinedReader:
         from headrace.families.joins.residue import change_name
 
         found = [(o.name, str(o.expr.type)) for o in registered.query.outputs]
-        return [*found, (change_name(registered.query), "tinyint")] if self.is_changing(registered) else found
+        return (
+            [*found, (change_name(registered.query), "tinyint")]
+            if self.is_changing(registered)
+            else found
+        )
 
     def empty(self, registered: Registered) -> pa.Table:
         from headrace.families.joins.residue import empty_answer

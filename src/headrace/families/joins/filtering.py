@@ -22,14 +22,21 @@ class FilterLog:
     """Answers of one filter by turn, as far as is committed now."""
 
     def __init__(
-        self, registered: Registered, own: Share, history: History, store: Store, lock: threading.Lock
+        self,
+        registered: Registered,
+        own: Share,
+        history: History,
+        store: Store,
+        lock: threading.Lock,
     ) -> None:
         self._lock = lock
         self._query = registered.query
         self._share = own
         self._store = store
         self._gone = history.gone
-        self._turns = {done.tick: done for done in history.rounds if registered.is_answered_with(done.version)}
+        self._turns = {
+            done.tick: done for done in history.rounds if registered.is_answered_with(done.version)
+        }
 
     def rounds(self, after: int = -1) -> list[int]:
         """Turns later than `after`."""

@@ -1,16 +1,19 @@
-"""A histogram of intervals built on their stabbing partition (chapter 4.4): how many of them does a value stab?
+"""A histogram of intervals built on their stabbing partition (chapter 4.4): how many of them does a
+value stab?
 
-All intervals of a group hold one point, so the group's count rises up to it and falls behind it.  Each of these two
-*sides* is sorted by height, which makes its best buckets a weighted k-means in one dimension; that has an exact
-solution (`cluster`).  The histogram is the sum of those of its groups.  Every level of every side counts as a bucket;
-next to a plain histogram of as many buckets, a group stores one number more, its far end.
+All intervals of a group hold one point, so the group's count rises up to it and falls behind it.
+Each of these two *sides* is sorted by height, which makes its best buckets a weighted k-means in
+one dimension; that has an exact solution (`cluster`).  The histogram is the sum of those of its
+groups.  Every level of every side counts as a bucket; next to a plain histogram of as many buckets,
+a group stores one number more, its far end.
 
-Groups that are too small for buckets of their own are taken together: the *rest* is a plain histogram, fitted to what
-the sides leave over, over cells of pieces.  `SIZE` is the paper's rule: a group's buckets follow its size, weights its
-own heights.  `ERROR` weighs with the height of the whole function, which is what errors are relative to, gives every
-bucket to whom it helps most, and tries how many groups, none to all large ones, are worth sides of their own.  A sum of
-step functions is one, too, so a rest alone is hard to beat: sides win where few groups hold most intervals and cells
-are too coarse for them.
+Groups that are too small for buckets of their own are taken together: the *rest* is a plain
+histogram, fitted to what the sides leave over, over cells of pieces.  `SIZE` is the paper's rule: a
+group's buckets follow its size, weights its own heights.  `ERROR` weighs with the height of the
+whole function, which is what errors are relative to, gives every bucket to whom it helps most, and
+tries how many groups, none to all large ones, are worth sides of their own.  A sum of step
+functions is one, too, so a rest alone is hard to beat: sides win where few groups hold most
+intervals and cells are too coarse for them.
 """
 
 from __future__ import annotations
@@ -24,7 +27,14 @@ import numpy as np
 
 from headrace.families.joins.arrays import Floats, Ints, Numbers
 from headrace.families.joins.histogram_kernels import Cuts, cluster
-from headrace.families.joins.histogram_rivals import CELLS, cells_of, fit_cells, jumps_of, levels_of, trace
+from headrace.families.joins.histogram_rivals import (
+    CELLS,
+    cells_of,
+    fit_cells,
+    jumps_of,
+    levels_of,
+    trace,
+)
 from headrace.families.joins.partition import canonical
 from headrace.families.joins.stab_counts import Counts, Density, Steps
 
@@ -40,9 +50,14 @@ class Shares(Enum):
 
 
 def stabbing(
-    lo: Numbers, hi: Numbers, buckets: int, density: Density | None = None, shares: Shares = Shares.ERROR
+    lo: Numbers,
+    hi: Numbers,
+    buckets: int,
+    density: Density | None = None,
+    shares: Shares = Shares.ERROR,
 ) -> Steps:
-    """The histogram of the intervals [lo, hi] with at most so many buckets, all sides and the rest together."""
+    """The histogram of the intervals [lo, hi] with at most so many buckets, all sides and the rest
+    together."""
     assert 0 < buckets <= BUCKETS_MAX, f"1 to {BUCKETS_MAX} buckets"
     order = np.argsort(lo, kind="stable")
     lo, hi = lo[order], hi[order]
@@ -60,7 +75,8 @@ def stabbing(
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Left or right part of a group's count: `heights[t]` from `events[t]` to `events[t + 1]`; never empty.
+    """Left or right part of a group's count: `heights[t]` from `events[t]` to `events[t + 1]`;
+    never empty.
 
     `costs` and `back` are those of `cluster`, over heights in falling order."""
 
@@ -92,7 +108,8 @@ class Side:
 class _Build:
     """What the histograms of one set of intervals, in order of `lo`, have in common.
 
-    `large` are the groups whose share by size is a bucket for each of their sides, the largest first."""
+    `large` are the groups whose share by size is a bucket for each of their sides, the largest
+    first."""
 
     def __init__(self, counts: Counts, group: Ints, buckets: int, shares: Shares) -> None:
         self._counts, self._buckets, self._shares = counts, buckets, shares
@@ -103,11 +120,14 @@ class _Build:
         self._cells = cells_of(counts, max(CELLS, 2 * buckets))
         share = buckets * self._sizes / max(group.size, 1)
         wide = np.flatnonzero(share >= 1)
-        self._sides = {g: self._sides_of(g) for g in wide[np.argsort(-share[wide], kind="stable")].tolist()}
+        self._sides = {
+            g: self._sides_of(g) for g in wide[np.argsort(-share[wide], kind="stable")].tolist()
+        }
         self.large = [g for g, sides in self._sides.items() if share[g] >= len(sides)]
 
     def _sides_of(self, group: int) -> list[Side]:
-        """The left side, up to the group's last common point and with it, and the right one, unless it is empty."""
+        """The left side, up to the group's last common point and with it, and the right one, unless
+        it is empty."""
         members = slice(self._first[group], self._first[group + 1])
         rises, risen = np.unique(self._counts.lo_events[members], return_counts=True)
         falls, fallen = np.unique(self._counts.hi_events[members], return_counts=True)
@@ -124,14 +144,20 @@ class _Build:
             weights = np.diff(self._weight[events + 1])
         weights = np.maximum(weights, WEIGHT_LEAST)
         turn = -1 if heights[0] < heights[-1] else 1
-        return Side(events, heights, weights, *cluster(heights[::turn], weights[::turn], self._buckets))
+        return Side(
+            events, heights, weights, *cluster(heights[::turn], weights[::turn], self._buckets)
+        )
 
     def histogram(self, own: Sequence[int]) -> tuple[float, Floats]:
-        """The level before the first event and the change at each, if these groups have sides of their own."""
+        """The level before the first event and the change at each, if these groups have sides of
+        their own."""
         sides = [side for group in own for side in self._sides[group]]
         with_rest = len(own) < self._sizes.size or not own
-        gains = [self._gains(side.costs, self._sizes[group] / len(self._sides[group]))
-                 for group in own for side in self._sides[group]]  # fmt: skip
+        gains = [
+            self._gains(side.costs, self._sizes[group] / len(self._sides[group]))
+            for group in own
+            for side in self._sides[group]
+        ]
         if with_rest:
             rest = self._counts.heights - levels_of(0.0, self._exact(own))
             costs, _ = fit_cells(self._counts, rest, self._cells, self._buckets)

@@ -1,9 +1,9 @@
 """Cutting sequences of heights into buckets, and intervals into groups, compiled (chapter 4.4).
 
-A bucket holds heights that follow each other and answers with their weighted mean; its cost is the weighted sum of
-squares around it.  Both programs below find the least total cost for 1 … k buckets at once.
+A bucket holds heights that follow each other and answers with their weighted mean; its cost is the
+weighted sum of squares around it.  Both programs below find the least total cost for 1 … k buckets
+at once.
 """
-
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ Cuts = NDArray[np.int32]
 
 @numba.njit(cache=True, nogil=True)
 def cluster(heights: Floats, weights: Floats, most: int) -> tuple[Floats, Cuts]:
-    """Weighted k-means of heights in falling order, exact: cost[k - 1], and where the last bucket of a prefix begins.
+    """Weighted k-means of heights in falling order, exact: cost[k - 1], and where the last bucket
+    of a prefix begins.
 
-    Heights are sorted, so the last bucket of a longer prefix never begins earlier: a row of the program is filled by
-    halves, each between the answers of its neighbours, in O(m log m).  Falling order adds small weights (those of
-    great heights) first, which keeps differences of prefix sums true."""
+    Heights are sorted, so the last bucket of a longer prefix never begins earlier: a row of the
+    program is filled by halves, each between the answers of its neighbours, in O(m log m).  Falling
+    order adds small weights (those of great heights) first, which keeps differences of prefix sums
+    true."""
     m = heights.size
     most = min(most, m)
     w, wy, wyy = np.zeros(m + 1), np.zeros(m + 1), np.zeros(m + 1)
@@ -66,8 +68,9 @@ def spread(w: float, wy: float, wyy: float) -> float:
 def fit(heights: Floats, weights: Floats, most: int) -> tuple[Floats, Cuts]:
     """The same for heights in any order, by the full dynamic program: O(m² · most), with a bound.
 
-    The last bucket grows to the left one height at a time, its mean and squares joined, never subtracted.  Its cost
-    only grows, so rows that already have a cheaper answer drop out: those of many buckets first."""
+    The last bucket grows to the left one height at a time, its mean and squares joined, never
+    subtracted.  Its cost only grows, so rows that already have a cheaper answer drop out: those of
+    many buckets first."""
     m = heights.size
     most = min(most, m)
     best, back = np.zeros((m + 1, most)), np.zeros((m + 1, most), np.int32)

@@ -1,8 +1,8 @@
 """Histograms of stab counts that know nothing of groups: of equal width, and the best there is.
 
-`EqualWidth` is what the thesis routes by (4.6.7); our router counts exactly, so it is a rival only.  `Optimal` is the
-dynamic program that the paper compares with (4.6.6): over all breakpoints, or over few cells of them, which is as good
-to within a cell.
+`EqualWidth` is what the thesis routes by (4.6.7); our router counts exactly, so it is a rival only.
+`Optimal` is the dynamic program that the paper compares with (4.6.6): over all breakpoints, or over
+few cells of them, which is as good to within a cell.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ CELLS = 2048
 class EqualWidth:
     """Buckets of one width over [first, last]; a value outside is answered by the nearest.
 
-    An interval adds to each bucket the part that it covers of it.  `unit` is 1 for whole numbers, of which [lo, hi]
-    covers hi - lo + 1, else 0: then an interval of one point covers nothing."""
+    An interval adds to each bucket the part that it covers of it.  `unit` is 1 for whole numbers,
+    of which [lo, hi] covers hi - lo + 1, else 0: then an interval of one point covers nothing."""
 
     def __init__(self, first: float, last: float, buckets: int, unit: int = 0) -> None:
         assert buckets > 0 and last + unit > first, "buckets of a width"
@@ -51,19 +51,28 @@ class EqualWidth:
 
     def _place(self, values: Floats) -> tuple[Ints, Floats]:
         """The bucket of each value, and how far into it: from 0 to 1."""
-        scaled = (np.clip(values, self.first, self.last) - self.first) * (self.buckets / (self.last - self.first))
+        scaled = (np.clip(values, self.first, self.last) - self.first) * (
+            self.buckets / (self.last - self.first)
+        )
         bucket = np.minimum(scaled.astype(np.int64), self.buckets - 1)
         return bucket, np.minimum(scaled - bucket, 1.0)
 
 
 class Optimal:
-    """The histograms of least mean squared relative error with 1 … `most` buckets; `costs` are these errors.
+    """The histograms of least mean squared relative error with 1 … `most` buckets; `costs` are
+    these errors.
 
-    Without `cells`, buckets may end at every breakpoint: the time grows with the square of the intervals.  Otherwise
-    they end at the ends of so many cells (at least two for each bucket), in next to no time."""
+    Without `cells`, buckets may end at every breakpoint: the time grows with the square of the
+    intervals.  Otherwise they end at the ends of so many cells (at least two for each bucket), in
+    next to no time."""
 
     def __init__(
-        self, lo: Numbers, hi: Numbers, most: int, density: Density | None = None, cells: int | None = None
+        self,
+        lo: Numbers,
+        hi: Numbers,
+        most: int,
+        density: Density | None = None,
+        cells: int | None = None,
     ) -> None:
         self._counts = Counts(lo, hi, density)
         pieces = self._counts.heights.size
@@ -74,19 +83,24 @@ class Optimal:
 
     def steps(self, buckets: int) -> Steps:
         cuts = self._starts[trace(self._back, buckets)]
-        return Steps.of_jumps(self._counts, *jumps_of(self._counts, self._counts.heights, cuts), buckets)
+        return Steps.of_jumps(
+            self._counts, *jumps_of(self._counts, self._counts.heights, cuts), buckets
+        )
 
 
 def cells_of(counts: Counts, most: int) -> Ints:
     """The first piece of each of at most so many cells, 0 among them.
 
-    A cell has at most 2 / most of all values, and at most as much of the relative change of the height, unless it is
-    a single piece: so a boundary that has to move to the end of its cell changes little."""
+    A cell has at most 2 / most of all values, and at most as much of the relative change of the
+    height, unless it is a single piece: so a boundary that has to move to the end of its cell
+    changes little."""
     pieces = counts.heights.size
     if pieces <= most:
         return np.arange(pieces)
     floor = np.maximum(counts.heights, 1.0)
-    change = np.abs(np.diff(counts.heights, prepend=counts.heights[0])) / np.minimum(floor, np.roll(floor, 1))
+    change = np.abs(np.diff(counts.heights, prepend=counts.heights[0])) / np.minimum(
+        floor, np.roll(floor, 1)
+    )
     share = np.cumsum(counts.mass) / counts.mass.sum() + np.cumsum(change) / max(change.sum(), 1.0)
     cell = np.floor(share * (most - 1) / 2)
     return np.concatenate(([0], np.flatnonzero(np.diff(cell)) + 1))
@@ -110,7 +124,8 @@ def trace(back: Cuts, buckets: int) -> Ints:
 
 
 def jumps_of(counts: Counts, wanted: Floats, starts: Ints) -> tuple[float, Floats]:
-    """The level of the first bucket, and the change at each event, if buckets begin at these pieces."""
+    """The level of the first bucket, and the change at each event, if buckets begin at these
+    pieces."""
     weight = counts.weight
     levels = np.add.reduceat(weight * wanted, starts) / np.add.reduceat(weight, starts)
     jumps = np.zeros(counts.events)

@@ -1,7 +1,7 @@
 """All committed rows of a relation, with the turns in which each came and went: what readers join.
 
-A row is there for the events of a turn if it came before, and has not gone before.  So answers of any turn are made
-whenever somebody asks, whatever came and went since.
+A row is there for the events of a turn if it came before, and has not gone before.  So answers of
+any turn are made whenever somebody asks, whatever came and went since.
 """
 
 from __future__ import annotations
@@ -98,7 +98,8 @@ class History:
         self._rounds.check_after({other.relation: other._rounds}, until)
 
     def refresh(self) -> None:
-        """Take in what was committed since.  Rounds with a damaged file stay new: they are said again."""
+        """Take in what was committed since.  Rounds with a damaged file stay new: they are said
+        again."""
         self._ledger.refresh()
         self._new += self._rounds.refresh()
         oldest = self.rounds[0].round_id if self.rounds else NEVER
@@ -106,7 +107,9 @@ class History:
         for file in (file for done in kept for file in done.files):
             self._store.table(file)
         self._new = []
-        if len(kept) == len(self.rounds):  # all others were let go of, and turns may be counted anew
+        if len(kept) == len(
+            self.rounds
+        ):  # all others were let go of, and turns may be counted anew
             self._begin()
         elif oldest != self._oldest:
             self._forget()
@@ -124,7 +127,11 @@ class History:
 
     def _take(self, rounds: Sequence[JoinRound]) -> None:
         went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
-        ticks = [(self._store.number(self.relation, file), done.tick) for done in rounds for file in done.files]
+        ticks = [
+            (self._store.number(self.relation, file), done.tick)
+            for done in rounds
+            for file in done.files
+        ]
         files, at = np.array(ticks, np.int64).reshape(-1, 2).T
         self._ticks.add([(files, at)])
         for done in rounds:
@@ -146,7 +153,8 @@ class History:
         at = bisect_left(self._newest, (us, -1))
         return self._newest[at][1] if at < len(self._newest) else NEVER
 
-    # -- images -------------------------------------------------------------------------------------
+    # -- images
+    # -------------------------------------------------------------------------------------
 
     def image(self, joint: Joint, side: int, span: Span) -> Image:
         """The rows that were there in a span, among some that were not."""
@@ -163,13 +171,17 @@ class History:
         segments = []
         for segment in image.segments:
             came, went = self.ticks(segment.row), self._gone(segment.row)
-            segments.append(segment.where((came >= span.since) & (came <= span.last) & (went >= span.first)))
+            segments.append(
+                segment.where((came >= span.since) & (came <= span.last) & (went >= span.first))
+            )
         return Image(tuple(segment for segment in segments if len(segment)))
 
-    # -- turns --------------------------------------------------------------------------------------
+    # -- turns
+    # --------------------------------------------------------------------------------------
 
     def ticks(self, rows: Ints) -> Ints:
-        """The turns in which rows came, or events happened; of rows that are no longer kept, one before all."""
+        """The turns in which rows came, or events happened; of rows that are no longer kept, one
+        before all."""
         return self._ticks.of(rows >> INDEX_BITS, np.full(rows.size, LONG_AGO))
 
     def came(self, rows: Ints) -> Ints:
@@ -181,7 +193,8 @@ class History:
         return self._went.of(rows, np.full(rows.size, NEVER))
 
     def are_there(self, rows: Ints, at: Ints, side: int) -> Mask:
-        """Whether rows are there for events of a side in some turns: those of side 0 find what was there before their
-        turn, those of side 1 what is there after it, which differs only where a relation is joined with itself."""
+        """Whether rows are there for events of a side in some turns: those of side 0 find what was
+        there before their turn, those of side 1 what is there after it, which differs only where a
+        relation is joined with itself."""
         came, went = self.ticks(rows), self._gone(rows)
         return (came < at) & (at <= went) if side == 0 else (came <= at) & (at < went)

@@ -12,7 +12,8 @@ from headrace.families.joins.roll import ROOM, Roll, widened
 
 
 class Commons(NamedTuple):
-    """What members share and how many they are, and how many have left since that was looked for; by seat."""
+    """What members share and how many they are, and how many have left since that was looked for;
+    by seat."""
 
     lo: Numbers
     hi: Numbers
@@ -22,7 +23,8 @@ class Commons(NamedTuple):
 
 @numba.njit(cache=True, nogil=True)
 def seat_for(commons: Commons, groups: int, lo: Any, hi: Any) -> int:
-    """Of the groups that an interval overlaps the one with the most members, made one larger; -1 if there is none."""
+    """Of the groups that an interval overlaps the one with the most members, made one larger; -1 if
+    there is none."""
     seat, most = -1, 0
     for c in range(groups):
         if commons.lo[c] <= hi and commons.hi[c] >= lo and commons.size[c] > most:
@@ -43,7 +45,8 @@ def seats_for(commons: Commons, groups: int, slots: Ints, lo: Numbers, hi: Numbe
 
 
 class HotMembers:
-    """Hot groups by number; numbers rise.  A group sits on a seat, so that all are looked at in one loop."""
+    """Hot groups by number; numbers rise.  A group sits on a seat, so that all are looked at in one
+    loop."""
 
     def __init__(self, roll: Roll) -> None:
         self._roll = roll
@@ -52,7 +55,9 @@ class HotMembers:
         self._seats: dict[int, int] = {}
         self._members: list[Ints] = []
         self._at: Ints = np.zeros(ROOM, np.int64)
-        self._commons = Commons(*(np.zeros(ROOM, kind) for kind in (roll.kind, roll.kind, np.int64, np.int64)))
+        self._commons = Commons(
+            *(np.zeros(ROOM, kind) for kind in (roll.kind, roll.kind, np.int64, np.int64))
+        )
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -71,9 +76,13 @@ class HotMembers:
     def smaller_than(self, members: float) -> list[int]:
         """Groups of fewer members, and those of none."""
         sizes = self._commons.size[: len(self)]
-        return [self._numbers[seat] for seat in np.flatnonzero((sizes < members) | (sizes == 0)).tolist()]
+        return [
+            self._numbers[seat]
+            for seat in np.flatnonzero((sizes < members) | (sizes == 0)).tolist()
+        ]
 
-    # -- members ------------------------------------------------------------------------------------
+    # -- members
+    # ------------------------------------------------------------------------------------
 
     def admit(self, slot: int) -> int:
         """The number of the group it joined, or -1."""
@@ -105,7 +114,8 @@ class HotMembers:
         if commons.left[seat] >= commons.size[seat] > 0:
             self._look_again(seat)
 
-    # -- groups -------------------------------------------------------------------------------------
+    # -- groups
+    # -------------------------------------------------------------------------------------
 
     def open(self, slots: Ints) -> int:
         """The number of a new group of these members, who have something in common."""
@@ -149,5 +159,8 @@ class HotMembers:
 
     def _look_again(self, seat: int) -> None:
         members = self._members[seat][: self._commons.size[seat]]
-        self._commons.lo[seat], self._commons.hi[seat] = self._roll.lo[members].max(), self._roll.hi[members].min()
+        self._commons.lo[seat], self._commons.hi[seat] = (
+            self._roll.lo[members].max(),
+            self._roll.hi[members].min(),
+        )
         self._commons.left[seat] = 0

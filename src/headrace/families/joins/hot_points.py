@@ -1,8 +1,9 @@
 """The points that most ranges have in common, one after the other.
 
-A partition into fewest groups (`partition.py`) takes ranges by left end: ranges without a right end are spread over all
-groups of narrow ones among them.  Here the point that most ranges hold is taken first, with all of them, then that of
-the rest, while it is worth it.  So no value is in many of the ranges that are left.
+A partition into fewest groups (`partition.py`) takes ranges by left end: ranges without a right end
+are spread over all groups of narrow ones among them.  Here the point that most ranges hold is taken
+first, with all of them, then that of the rest, while it is worth it.  So no value is in many of the
+ranges that are left.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ HOT_SHARE, HOT_LEAST = 256, 16  # a hot group has one of so many ranges, and at 
 
 
 def hot_groups(lo: Numbers, hi: Numbers) -> tuple[Ints32, Numbers]:
-    """The group of each range, -1 of those in none, and the groups' points; groups are by falling size."""
+    """The group of each range, -1 of those in none, and the groups' points; groups are by falling
+    size."""
     group = np.full(lo.size, -1, np.int32)
     least = max(HOT_LEAST, -(-lo.size // HOT_SHARE))
-    points = take_points(lo, hi, np.argsort(lo), np.argsort(hi), least, group, np.empty(lo.size // least, lo.dtype))
+    points = take_points(
+        lo, hi, np.argsort(lo), np.argsort(hi), least, group, np.empty(lo.size // least, lo.dtype)
+    )
     return group, points
 
 
@@ -36,9 +40,9 @@ def hot_first(lo: Numbers, hi: Numbers) -> Ints32:
 @numba.njit(cache=True, nogil=True)
 def take_points(
     lo: Numbers, hi: Numbers, by_lo: Ints, by_hi: Ints, least: int, group: Ints32, points: Numbers
-) -> Numbers:  # fmt: skip
-    """Most ranges are open at some left end: those of ranges in no group are gone through, until fewer than `least` are
-    open at any."""
+) -> Numbers:
+    """Most ranges are open at some left end: those of ranges in no group are gone through, until
+    fewer than `least` are open at any."""
     found = 0
     while found < points.size:
         depth = most = ended = 0

@@ -1,15 +1,18 @@
-"""Hotspots: the groups of a stabbing partition that hold a good share of all intervals (thesis 4.2.2).
+"""Hotspots: the groups of a stabbing partition that hold a good share of all intervals (thesis
+4.2.2).
 
-A new interval joins a hot group if it overlaps what that group's members share; else it is *scattered*, and those are
-kept in a partition of their own.  A scattered group of α·n members or more becomes hot, a hot group of fewer than
-(α/2)·n is scattered again, with n intervals in all.  So at any time
-  (I1) every group of at least α·n is hot, and hot groups have at least (α/2)·n: there are at most 2/α of them;
-  (I2) there are at most (1 + ε)·τ + 2/α groups in all, τ being the fewest that are possible;
-  (I3) intervals that became or ceased to be scattered are at most 5 for each that was added or removed.
+A new interval joins a hot group if it overlaps what that group's members share; else it is
+*scattered*, and those are kept in a partition of their own.  A scattered group of α·n members or
+more becomes hot, a hot group of fewer than (α/2)·n is scattered again, with n intervals in all.  So
+at any time
+  (I1) every group of at least α·n is hot, and hot groups have at least (α/2)·n: there are at most
+  2/α of them; (I2) there are at most (1 + ε)·τ + 2/α groups in all, τ being the fewest that are
+  possible; (I3) intervals that became or ceased to be scattered are at most 5 for each that was
+  added or removed.
 
-What members of a hot group share is kept while members leave (it is still common to the rest), and looked for again
-once as many have left as are there.  Hot groups are looked at one by one for a new interval, so α should not be less
-than about 1/1000.
+What members of a hot group share is kept while members leave (it is still common to the rest), and
+looked for again once as many have left as are there.  Hot groups are looked at one by one for a new
+interval, so α should not be less than about 1/1000.
 """
 
 from __future__ import annotations
@@ -86,7 +89,8 @@ class Hotspots:
         """How many groups, hot and scattered."""
         return len(self._hot) + len(self._partition)
 
-    # -- coming and going ---------------------------------------------------------------------------
+    # -- coming and going
+    # ---------------------------------------------------------------------------
 
     def add(self, query_id: int, lo: float, hi: float) -> None:
         slot = self._roll.add(query_id, lo, hi)
@@ -117,7 +121,8 @@ class Hotspots:
         self.moves.updates += 1
         self._settle()
 
-    # -- looking ------------------------------------------------------------------------------------
+    # -- looking
+    # ------------------------------------------------------------------------------------
 
     def group_of(self, query_id: int) -> int:
         """The number of its hot group; below zero for a scattered one, whose number may change."""
@@ -136,14 +141,18 @@ class Hotspots:
     def scattered(self) -> Scattered:
         return Scattered(*self._intervals(self._partition.slots()))
 
-    # -- hot and scattered --------------------------------------------------------------------------
+    # -- hot and scattered
+    # --------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Hot groups that are too small first: their members may make scattered groups large enough."""
+        """Hot groups that are too small first: their members may make scattered groups large
+        enough."""
         n = len(self)
         for number in self._hot.smaller_than(self.alpha / 2 * n):
             self._demote(number)
-        while large := self._partition.with_at_least(self.alpha * n):  # those that are left may be grouped anew
+        while large := self._partition.with_at_least(
+            self.alpha * n
+        ):  # those that are left may be grouped anew
             for slots in self._partition.take(large):
                 self._promote(slots)
 

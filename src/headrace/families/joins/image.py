@@ -1,8 +1,8 @@
 """The rows of one relation in the order a join looks them up by: a few sorted segments.
 
-Rows come round by round, and of a table they go.  A round is a segment of its own until it is merged with those before
-it: each is at least eight times as long as the next, for every segment is looked up for every event.  Segments never
-change; an image is a list of them.
+Rows come round by round, and of a table they go.  A round is a segment of its own until it is
+merged with those before it: each is at least eight times as long as the next, for every segment is
+looked up for every event.  Segments never change; an image is a list of them.
 """
 
 from __future__ import annotations
@@ -74,14 +74,18 @@ def _merged(segments: Iterable[Segment]) -> tuple[Segment, ...]:
         if not short:
             break
         pair = found[short[-1] : short[-1] + 2]
-        joined = Segment.of(*(np.concatenate([getattr(s, name) for s in pair]) for name in ("b", "c", "row")))
+        joined = Segment.of(
+            *(np.concatenate([getattr(s, name) for s in pair]) for name in ("b", "c", "row"))
+        )
         found[short[-1] : short[-1] + 2] = [joined]
         found.sort(key=len, reverse=True)
     return tuple(found)
 
 
 @numba.njit(cache=True, nogil=True)
-def find_rows(b: Numbers, c: Numbers, row: Ints, own_b: Numbers, own_c: Numbers, own_row: Ints) -> Ints:
+def find_rows(
+    b: Numbers, c: Numbers, row: Ints, own_b: Numbers, own_c: Numbers, own_row: Ints
+) -> Ints:
     """The places of those rows of the second three that are in the first, which are in order."""
     places, found = np.empty(own_row.size, np.int64), 0
     for k in range(own_row.size):

@@ -1,13 +1,15 @@
 """Stabbing sorted intervals, compiled.
 
-The line is cut at some of the intervals' ends into *windows* `edges[j] ≤ a < edges[j + 1]`, the last without an upper
-edge.  Every window lists the intervals that cover it whole; the others it touches begin or end inside it and are found
-in the two sorted orders, by `lo` and by `hi`, of which a window is a slice of each.  A value stabs the covers of its
-window, those that began since the edge and have not ended, and those that were open at the edge and end later.
+The line is cut at some of the intervals' ends into *windows* `edges[j] ≤ a < edges[j + 1]`, the
+last without an upper edge.  Every window lists the intervals that cover it whole; the others it
+touches begin or end inside it and are found in the two sorted orders, by `lo` and by `hi`, of which
+a window is a slice of each.  A value stabs the covers of its window, those that began since the
+edge and have not ended, and those that were open at the edge and end later.
 
-A window is cut before it holds more ends than its `limit`: a share of the intervals open at its edge, and never fewer
-than a few.  So the covers of all windows are O(n), and what is looked at in vain is O(1 + k) of the k that are stabbed,
-whatever the intervals are: O(log n + k) a value (the filtering search of Chazelle, SIAM J. Computing 15, 1986).
+A window is cut before it holds more ends than its `limit`: a share of the intervals open at its
+edge, and never fewer than a few.  So the covers of all windows are O(n), and what is looked at in
+vain is O(1 + k) of the k that are stabbed, whatever the intervals are: O(log n + k) a value (the
+filtering search of Chazelle, SIAM J. Computing 15, 1986).
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ class Windows(NamedTuple):
 
 
 class Located(NamedTuple):
-    """Of each value: its window, or -1 below all; how many intervals begin at or before it, and end before it."""
+    """Of each value: its window, or -1 below all; how many intervals begin at or before it, and end
+    before it."""
 
     window: Ints32
     begun: Ints32
@@ -53,8 +56,14 @@ class Located(NamedTuple):
 def cut_windows(lo: Numbers, hi: Numbers) -> tuple[Numbers, Ints32, Ints32]:
     """The edges, with `begun` and `ended` at each and at the end of the line."""
     n = lo.size
-    most = 4 * n // LEAST + 2  # every cut has more than LEAST ends before and at it, and an end is counted twice
-    edges, begun, ended = np.empty(most, lo.dtype), np.empty(most + 1, np.int32), np.empty(most + 1, np.int32)
+    most = (
+        4 * n // LEAST + 2
+    )  # every cut has more than LEAST ends before and at it, and an end is counted twice
+    edges, begun, ended = (
+        np.empty(most, lo.dtype),
+        np.empty(most + 1, np.int32),
+        np.empty(most + 1, np.int32),
+    )
     windows, held, limit = 0, 0, -1
     first = last = 0
     while last < n:
@@ -80,7 +89,10 @@ def cut_windows(lo: Numbers, hi: Numbers) -> tuple[Numbers, Ints32, Ints32]:
 def cover_windows(lo: Numbers, hi: Numbers, last: Ints32, edges: Numbers) -> tuple[Ints, Ints32]:
     """Which places cover each window, in order."""
     n, windows = lo.size, edges.size
-    starts, stops = np.empty(n, np.int32), np.empty(n, np.int32)  # by place, by rank of `hi`: windows covered
+    starts, stops = (
+        np.empty(n, np.int32),
+        np.empty(n, np.int32),
+    )  # by place, by rank of `hi`: windows covered
     window = 0
     for i in range(n):
         while window < windows and edges[window] < lo[i]:
@@ -114,7 +126,9 @@ def locate(values: Numbers, index: Windows, found: Located) -> None:
         i = found.order[k]
         value, window = values[i], found.window[i]
         found.begun[i] = count_to(lo, begun[window], begun[window + 1], value) if window >= 0 else 0
-        found.ended[i] = count_below(hi, ended[window], ended[window + 1], value) if window >= 0 else 0
+        found.ended[i] = (
+            count_below(hi, ended[window], ended[window + 1], value) if window >= 0 else 0
+        )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -138,7 +152,8 @@ def find_windows(values: Numbers, edges: Numbers, window: Ints32) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def order_by_window(window: Ints32, windows: int, order: Ints32) -> None:
-    """Nearly: by the upper bits of the window, which is enough for neighbours to find the same memory in the cache."""
+    """Nearly: by the upper bits of the window, which is enough for neighbours to find the same
+    memory in the cache."""
     shift = 0
     while windows >> shift > min(BUCKETS, window.size):
         shift += 1
@@ -163,7 +178,9 @@ def count_to(line: Numbers, first: int, stop: int, value: Any) -> int:
         else:
             stop = middle
     more = 0
-    if first + SCANNED <= line.size:  # those past `stop` are above the value: a fixed number is compared at once
+    if (
+        first + SCANNED <= line.size
+    ):  # those past `stop` are above the value: a fixed number is compared at once
         part = line[first : first + SCANNED]
         for i in range(SCANNED):
             more += part[i] <= value

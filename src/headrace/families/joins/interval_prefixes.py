@@ -1,8 +1,9 @@
 """Stabbed intervals as prefixes of stabbing groups: one record for thousands of queries.
 
-Intervals of a group share a point p (thesis 4.2.1).  A value a ≤ p stabs exactly those with lo ≤ a, a value
-a > p exactly those with hi ≥ a: a prefix of the group by rising `lo`, or by falling `hi`.  A record says which group,
-which of the two orders and how long the prefix is, found by one binary search however many it holds.
+Intervals of a group share a point p (thesis 4.2.1).  A value a ≤ p stabs exactly those with lo ≤ a,
+a value a > p exactly those with hi ≥ a: a prefix of the group by rising `lo`, or by falling `hi`.
+A record says which group, which of the two orders and how long the prefix is, found by one binary
+search however many it holds.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ class PrefixIndex:
         return cls.of_groups(ids, lo, hi, found.group, found.lo)
 
     @classmethod
-    def of_groups(cls, ids: Ints32, lo: Numbers, hi: Numbers, group: Ints32, points: Numbers) -> PrefixIndex:
+    def of_groups(
+        cls, ids: Ints32, lo: Numbers, hi: Numbers, group: Ints32, points: Numbers
+    ) -> PrefixIndex:
         """In the groups given by number, each of which has a member: `lo ≤ points[group] ≤ hi`."""
         assert lo.dtype == hi.dtype == points.dtype and lo.size == hi.size == ids.size == group.size
         assert ids.dtype == np.int32 and np.all((lo <= points[group]) & (points[group] <= hi))
@@ -114,7 +117,11 @@ def find_prefixes(values: Numbers, groups: Groups, cursor: Ints, found: Records)
     at = groups.at
     for first in range(0, values.size, BATCH):
         for g in range(groups.points.size):
-            lo, hi, point = groups.lo[at[g] : at[g + 1]], groups.hi[at[g] : at[g + 1]], groups.points[g]
+            lo, hi, point = (
+                groups.lo[at[g] : at[g + 1]],
+                groups.hi[at[g] : at[g + 1]],
+                groups.points[g],
+            )
             for i in range(first, min(first + BATCH, values.size)):
                 value = values[i]
                 if lo[0] <= value <= hi[0]:
@@ -122,7 +129,9 @@ def find_prefixes(values: Numbers, groups: Groups, cursor: Ints, found: Records)
                     to = cursor[i]
                     cursor[i] += 1
                     found.value[to], found.group[to], found.is_right[to] = i, g, is_right
-                    found.size[to] = falling_until(hi, value) if is_right else rising_until(lo, value)
+                    found.size[to] = (
+                        falling_until(hi, value) if is_right else rising_until(lo, value)
+                    )
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,8 +1,9 @@
 """An index of standing intervals: which of them a value stabs.
 
-It serves plain range filters and the scattered rest of standing joins, for which the thesis (section 4.1.2) falls back
-on "a traditional processing method".  Built once and never changed: changes are levels beside it (`standing.py`).
-Made of arrays alone, thirty to forty-five bytes an interval and never over sixty; sent to worker processes as is.
+It serves plain range filters and the scattered rest of standing joins, for which the thesis
+(section 4.1.2) falls back on "a traditional processing method".  Built once and never changed:
+changes are levels beside it (`standing.py`). Made of arrays alone, thirty to forty-five bytes an
+interval and never over sixty; sent to worker processes as is.
 """
 
 from __future__ import annotations
@@ -12,7 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.families.joins.arrays import Ints, Ints32, Numbers
-from headrace.families.joins.interval_kernels import Located, Windows, cover_windows, cut_windows, fill, locate
+from headrace.families.joins.interval_kernels import (
+    Located,
+    Windows,
+    cover_windows,
+    cut_windows,
+    fill,
+    locate,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,8 @@ class IntervalIndex:
         return found.begun - found.ended
 
     def stab(self, values: Numbers) -> tuple[Ints, Ints32]:
-        """Offsets and ids: value i stabs `ids[offsets[i]:offsets[i + 1]]`, in no order.  O(log n + k) a value."""
+        """Offsets and ids: value i stabs `ids[offsets[i]:offsets[i + 1]]`, in no order.  O(log n +
+        k) a value."""
         found = self.locate(values)
         offsets = offsets_of(found.begun - found.ended)
         ids = np.empty(offsets[-1], np.int32)

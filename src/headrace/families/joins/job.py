@@ -1,4 +1,5 @@
-"""A round of the joins family: one Spark job, whose tasks keep the rows and find whom they affect (`turns.py`)."""
+"""A round of the joins family: one Spark job, whose tasks keep the rows and find whom they affect
+(`turns.py`)."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ from headrace.runtime.statistics import Stopwatch
 from headrace.runtime.tables import TableState, latest_rows
 
 BATCHES_MAX = 1 << 16  # of a task
-ONE_TASK_ROWS_MAX = 50_000  # of a stream: more are looked up on all cores, however few bytes they are
+ONE_TASK_ROWS_MAX = (
+    50_000  # of a stream: more are looked up on all cores, however few bytes they are
+)
 REPORT = "report STRING"
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -55,7 +58,11 @@ class JoinsWork:
 
     @property
     def reads_rows(self) -> bool:
-        return self._joints.is_asked(self._name) or self._place.relation.is_table or self._joints.rests(self._name)
+        return (
+            self._joints.is_asked(self._name)
+            or self._place.relation.is_table
+            or self._joints.rests(self._name)
+        )
 
     def replan(self, change: Change) -> None:
         if change.is_first:
@@ -80,13 +87,19 @@ class JoinsWork:
                 self._joints.turn.acquire()
                 self._has_turn = True
         with watch.stage("joins"):
-            tasks, queries = SparkTasks(batch, round.census.rows, self._place), self._joints.by_joint(self._name)
+            tasks, queries = (
+                SparkTasks(batch, round.census.rows, self._place),
+                self._joints.by_joint(self._name),
+            )
             tries_max = self._place.config.quarantine_probes_max
             turn, faults = take_or_blame(self._turns, tasks, round, queries, tries_max)
         if turn is None:
             assert faults, "a round without its rows is not committed"
             return Reading(lambda round, watch: Outcome(), faults=faults)
-        return Reading(lambda round, watch: self._answer(turn, round, watch), faults=self._turns.over_limit(turn))
+        return Reading(
+            lambda round, watch: self._answer(turn, round, watch),
+            faults=self._turns.over_limit(turn),
+        )
 
     def _answer(self, turn: Turn, round: Round, watch: Stopwatch) -> Outcome:
         with watch.stage("joins"):
@@ -102,7 +115,9 @@ class SparkTasks:
         self._batch = replace(batch, is_small=is_small)
 
     def take(self, task: Task) -> list[Report]:
-        return self._run(_rows(self._batch, self._place if task.holds == ALL else None), _taking(task))
+        return self._run(
+            _rows(self._batch, self._place if task.holds == ALL else None), _taking(task)
+        )
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
         numbers = self._batch.frame.sparkSession.range(0, len(files), 1, max(1, len(files)))
@@ -116,7 +131,8 @@ class SparkTasks:
         return reports
 
     def _tried(self, frame: DataFrame, work: Work) -> list[str]:
-        """Again when a worker was killed under it, which local Spark does not do: each attempt names its own files."""
+        """Again when a worker was killed under it, which local Spark does not do: each attempt
+        names its own files."""
         for _ in range(self._place.config.worker_tries - 1):
             try:
                 return _collected(frame, work)
@@ -126,12 +142,14 @@ class SparkTasks:
         return _collected(frame, work)
 
 
-# -- on executors -----------------------------------------------------------------------------------
+# -- on executors
+# -----------------------------------------------------------------------------------
 
 
 def _rows(batch: Batch, place: Place | None) -> DataFrame:
-    """The relation's columns, and the kind of each row; of a table, the last row of each key, with a place those of all
-    rounds before too.  Columns are numbered: `mapInArrow` does not take every name."""
+    """The relation's columns, and the kind of each row; of a table, the last row of each key, with
+    a place those of all rounds before too.  Columns are numbered: `mapInArrow` does not take every
+    name."""
     if batch.is_small:
         batch = replace(batch, frame=batch.frame.coalesce(1))
     fields = [f"{quote_name(f.name)} AS c{i}" for i, f in enumerate(batch.relation.fields)]
@@ -183,10 +201,16 @@ def _stamped(task: Task) -> Task:
 
 
 def _told(work: Callable[[], Report]) -> pa.RecordBatch:
-    """What a worker finds damaged is reported: an error would reach the driver as a text of Spark's."""
+    """What a worker finds damaged is reported: an error would reach the driver as a text of
+    Spark's."""
     try:
         report = work()
     except HomeError as error:
-        damage = {"what": error.what, "value": str(error.value), "hint": error.hint, "code": error.code}
+        damage = {
+            "what": error.what,
+            "value": str(error.value),
+            "hint": error.hint,
+            "code": error.code,
+        }
         report = Report(None, damage=damage)
     return pa.record_batch([pa.array([report.pack()])], names=["report"])

@@ -1,7 +1,7 @@
 """An index that never changes of the ranges of some queries of a joint, as a file of the home.
 
-Ranges are grouped by what they have in common (`partition.py`): of a band by its differences, of a select-join by the
-range of side 1 for rows of side 0, and the other way round.
+Ranges are grouped by what they have in common (`partition.py`): of a band by its differences, of a
+select-join by the range of side 1 for rows of side 0, and the other way round.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Level:
         return self.ids.size
 
     @staticmethod
-    def build(joint: Joint, ids: Ints, lo: tuple[Numbers, Numbers], hi: tuple[Numbers, Numbers]) -> Level:
+    def build(
+        joint: Joint, ids: Ints, lo: tuple[Numbers, Numbers], hi: tuple[Numbers, Numbers]
+    ) -> Level:
         of_side_1 = canonical(lo[1], hi[1]).group
         of_side_0 = of_side_1 if joint.kind == BAND else canonical(lo[0], hi[0]).group
         return Level(ids, lo, hi, (of_side_1, of_side_0))
@@ -46,8 +48,15 @@ class Level:
 
     def pack(self) -> bytes:
         sink = io.BytesIO()
-        arrays = {"ids": self.ids, "lo0": self.lo[0], "lo1": self.lo[1], "hi0": self.hi[0], "hi1": self.hi[1],
-                  "group0": self.group[0], "group1": self.group[1]}  # fmt: skip
+        arrays = {
+            "ids": self.ids,
+            "lo0": self.lo[0],
+            "lo1": self.lo[1],
+            "hi0": self.hi[0],
+            "hi1": self.hi[1],
+            "group0": self.group[0],
+            "group1": self.group[1],
+        }
         np.savez(sink, allow_pickle=False, **arrays)
         return sink.getvalue()
 
@@ -55,7 +64,9 @@ class Level:
     def unpack(data: bytes) -> Level:
         with np.load(io.BytesIO(data), allow_pickle=False) as found:
             a = {name: found[name] for name in found.files}
-        return Level(a["ids"], (a["lo0"], a["lo1"]), (a["hi0"], a["hi1"]), (a["group0"], a["group1"]))
+        return Level(
+            a["ids"], (a["lo0"], a["lo1"]), (a["hi0"], a["hi1"]), (a["group0"], a["group1"])
+        )
 
 
 def sides_of(joint: Joint, relation: str) -> list[int]:
@@ -64,8 +75,8 @@ def sides_of(joint: Joint, relation: str) -> list[int]:
 
 
 def grouping(joint: Joint, side: int) -> int:
-    """Which grouping of a level rows of a side are looked up in: that of a filter is by the attribute itself, and those
-    of a band are the same."""
+    """Which grouping of a level rows of a side are looked up in: that of a filter is by the
+    attribute itself, and those of a band are the same."""
     return {BAND: 0, FILTER: 1}.get(joint.kind, side)
 
 
@@ -97,7 +108,10 @@ def merged(joint: Joint, levels: Sequence[Level], kept: NDArray[np.bool_]) -> Le
     """Of the ranges of all that are `kept`."""
     ids = np.concatenate([level.ids for level in levels])
     lo, hi = (
-        tuple(np.concatenate([getattr(level, name)[side] for level in levels])[kept] for side in (0, 1))
+        tuple(
+            np.concatenate([getattr(level, name)[side] for level in levels])[kept]
+            for side in (0, 1)
+        )
         for name in ("lo", "hi")
     )
     return Level.build(joint, ids[kept], (lo[0], lo[1]), (hi[0], hi[1]))

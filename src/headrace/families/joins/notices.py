@@ -1,7 +1,7 @@
 """Who is affected: the records of committed rounds, for whoever delivers answers.
 
-A notice is a file of records (`probes.py`) of some rows of a round: a few numbers for all queries of a joint, which a
-thousand subscribers can share.  Names are looked up only for those who ask.
+A notice is a file of records (`probes.py`) of some rows of a round: a few numbers for all queries
+of a joint, which a thousand subscribers can share.  Names are looked up only for those who ask.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from headrace.runtime.ledger import Ledger
 class Notice:
     """Records of the rows of one file of a round, `path`, for one level of queries.
 
-    A query is affected if some row of the other side meets the event within the query's range; what else it asks for is
-    tested when its answers are read."""
+    A query is affected if some row of the other side meets the event within the query's range; what
+    else it asks for is tested when its answers are read."""
 
     round_id: int
     rows_path: str
@@ -64,14 +64,28 @@ class Notices:
     def _of(self, done: JoinRound) -> Iterator[Notice]:
         files: Mapping[int, str] = {file.part: file.path for file in done.files}
         for written in done.written:
-            with reading(self._root / written.path, f"what round {done.round_id} says of its records"):
+            with reading(
+                self._root / written.path, f"what round {done.round_id} says of its records"
+            ):
                 seen = done.seen[written.look]
                 level = seen.levels[written.level]
                 is_there = (self._root / level).is_file()
             if not is_there:
-                raise ServingError("records of this round cannot be read any more: queries have changed since",
-                                   value=f"round {done.round_id}", code="RECORDS_GONE",
-                                   hint="read records while they are new, or answers with results() and watch()")
+                raise ServingError(
+                    "records of this round cannot be read any more: queries have changed since",
+                    value=f"round {done.round_id}",
+                    code="RECORDS_GONE",
+                    hint="read records while they are new, or answers with results() and watch()",
+                )
             part = part_of(written.path)
             records = map_table(self._root / written.path, written.size, written.crc)
-            yield Notice(done.round_id, files[part], written.path, records, seen.kind, seen.side, level, self._store)
+            yield Notice(
+                done.round_id,
+                files[part],
+                written.path,
+                records,
+                seen.kind,
+                seen.side,
+                level,
+                self._store,
+            )

@@ -50,7 +50,10 @@ def runs_of(
 
 def expanded(runs: Sequence[Run], event: Ints) -> tuple[Ints, Ints]:
     """Events and the rows they join, pair by pair."""
-    found = [(np.empty(0, np.int64), np.empty(0, np.int64)), *(_expanded(run, event) for run in runs)]
+    found = [
+        (np.empty(0, np.int64), np.empty(0, np.int64)),
+        *(_expanded(run, event) for run in runs),
+    ]
     return np.concatenate([e for e, _ in found]), np.concatenate([r for _, r in found])
 
 
@@ -61,7 +64,8 @@ def _expanded(run: Run, event: Ints) -> tuple[Ints, Ints]:
 
 @numba.njit(cache=True, nogil=True)
 def _run_bands(rows: Numbers, b: Numbers, lo: float, hi: float, first: Ints, last: Ints) -> None:
-    """The rows `first` … `last` - 1 whose difference from each event is within [lo, hi]; both only move forward."""
+    """The rows `first` … `last` - 1 whose difference from each event is within [lo, hi]; both only
+    move forward."""
     begin = end = 0
     for e in range(b.size):
         begin = next_at_least(rows, b[e], lo, begin)

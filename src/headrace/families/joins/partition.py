@@ -1,15 +1,19 @@
 """Stabbing partitions: groups of intervals that have a point in common (thesis 4.2.1 and 4.2.3).
 
-`canonical` makes the fewest groups.  `Partition` keeps at most (1 + ε) times as many while intervals come and go: a new
-one joins a group whose common intersection it overlaps, or is a group of its own; a group ends with its last member.
-All is made anew when |P| > (1 + ε)(τ₀ - m), with τ₀ groups at the last rebuild.  The paper's m counts all that left
-since; here it is only *witnesses* that left, which is at most that: the first to end of each canonical group.  Those
-that are left do not overlap each other, so every partition has τ₀ - m groups or more, and the bound holds.
+`canonical` makes the fewest groups.  `Partition` keeps at most (1 + ε) times as many while
+intervals come and go: a new one joins a group whose common intersection it overlaps, or is a group
+of its own; a group ends with its last member. All is made anew when |P| > (1 + ε)(τ₀ - m), with τ₀
+groups at the last rebuild.  The paper's m counts all that left since; here it is only *witnesses*
+that left, which is at most that: the first to end of each canonical group.  Those that are left do
+not overlap each other, so every partition has τ₀ - m groups or more, and the bound holds.
 
-Two choices make an update cheap where there are few groups and many members, and a rebuild is due often:
-- The common intersection does not grow when a member leaves, so common intersections never overlap each other.  What is
-  kept is part of what all members share; a rebuild makes it as large as can be.
-- A rebuild does not write to members (`partition_kernels.py`); it takes O(n / 512 + 512·τ) steps, and at most O(n).
+Two choices make an update cheap where there are few groups and many members, and a rebuild is due
+often:
+- The common intersection does not grow when a member leaves, so common intersections never overlap
+  each other.  What is kept is part of what all members share; a rebuild makes it as large as can
+  be.
+- A rebuild does not write to members (`partition_kernels.py`); it takes O(n / 512 + 512·τ) steps,
+  and at most O(n).
 """
 
 from __future__ import annotations
@@ -39,17 +43,19 @@ from headrace.families.joins.partition_kernels import (
     regroup,
     sift,
     sweep,
-)  # fmt: skip
+)
 from headrace.families.joins.roll import ROOM, Roll, widened
 from headrace.families.joins.shelf_kernels import BLOCK, USED, loaded, new_shelf, with_room
 
 BULK_SHARE = 32
-"""Where more than one in so many is new, making all anew takes less time than one join after the other."""
+"""Where more than one in so many is new, making all anew takes less time than one join after the
+other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Canonical:
-    """The group of every interval, and of every group what its members share; groups are by place on the line."""
+    """The group of every interval, and of every group what its members share; groups are by place
+    on the line."""
 
     group: Ints32
     lo: Numbers
@@ -74,7 +80,8 @@ def canonical(lo: Numbers, hi: Numbers) -> Canonical:
 
 
 class Partition:
-    """A partition of some intervals of a roll, named by slot.  A number is of one group, ever; a rebuild numbers anew.
+    """A partition of some intervals of a roll, named by slot.  A number is of one group, ever; a
+    rebuild numbers anew.
 
     An interval is on the roll before it is added, and until it is removed here."""
 
@@ -102,7 +109,8 @@ class Partition:
     def rebuilds(self) -> int:
         return int(self._groups.counts[BUILDS]) - 1
 
-    # -- coming and going ---------------------------------------------------------------------------
+    # -- coming and going
+    # ---------------------------------------------------------------------------
 
     def add(self, slot: int) -> None:
         self._make_room(1)
@@ -149,10 +157,13 @@ class Partition:
         starts, stops = (np.searchsorted(group[order], wanted, side) for side in ("left", "right"))
         return [slots[order[start:stop]] for start, stop in zip(starts, stops, strict=True)]
 
-    # -- looking ------------------------------------------------------------------------------------
+    # -- looking
+    # ------------------------------------------------------------------------------------
 
     def group_of(self, slot: int) -> int:
-        return self._first_number + int(group_at(self._groups, self._joined, slot, self._roll.lo[slot]))
+        return self._first_number + int(
+            group_at(self._groups, self._joined, slot, self._roll.lo[slot])
+        )
 
     def slots(self) -> Ints:
         """All members by left end."""
@@ -163,7 +174,9 @@ class Partition:
     def ranges(self) -> Ranges:
         live = np.flatnonzero(self._sizes())
         groups = self._groups
-        return Ranges(live + self._first_number, groups.lo[live], groups.hi[live], groups.size[live])
+        return Ranges(
+            live + self._first_number, groups.lo[live], groups.hi[live], groups.size[live]
+        )
 
     def with_at_least(self, members: float) -> list[int]:
         """Groups of at least so many members."""
@@ -173,7 +186,8 @@ class Partition:
         self._groups.counts[LARGEST] = sizes.max(initial=0)
         return (np.flatnonzero(sizes >= members) + self._first_number).tolist()
 
-    # -- rebuilding ---------------------------------------------------------------------------------
+    # -- rebuilding
+    # ---------------------------------------------------------------------------------
 
     def _rebuild_if_due(self) -> None:
         counts = self._groups.counts.tolist()
@@ -184,7 +198,9 @@ class Partition:
         self._first_number += int(self._groups.counts[MADE])
         made = regroup(self._rows, self._groups)
         groups = self._groups
-        self._ranges = loaded(self._ranges, groups.lo[:made], groups.hi[:made], np.arange(made, dtype=np.int32))
+        self._ranges = loaded(
+            self._ranges, groups.lo[:made], groups.hi[:made], np.arange(made, dtype=np.int32)
+        )
 
     def _make_room(self, members: int) -> None:
         if self._joined.group.size < self._roll.room:
@@ -205,7 +221,14 @@ class Partition:
 
 def _no_groups(kind: np.dtype[np.generic], room: int) -> Groups:
     ends = [np.empty(room, kind) for _ in range(3)]
-    return Groups(ends[0], ends[1], np.zeros(room, np.int64), ends[2], np.empty(room, np.int32), np.zeros(6, np.int64))
+    return Groups(
+        ends[0],
+        ends[1],
+        np.zeros(room, np.int64),
+        ends[2],
+        np.empty(room, np.int32),
+        np.zeros(6, np.int64),
+    )
 
 
 def _wider(groups: Groups, room: int) -> Groups:

@@ -1,8 +1,10 @@
-"""Stabbing partitions, compiled: the canonical sweep, and joining and leaving groups (thesis 4.2.1, 4.2.3).
+"""Stabbing partitions, compiled: the canonical sweep, and joining and leaving groups (thesis 4.2.1,
+4.2.3).
 
-Members are on a shelf by left end (`rows`), common intersections on another (`ranges`): they never overlap each other,
-so the one that a new interval overlaps is found by halving.  A rebuild writes groups, not members: the canonical groups
-are runs of the members by left end, and whoever has not joined since belongs to the run that its left end is in.
+Members are on a shelf by left end (`rows`), common intersections on another (`ranges`): they never
+overlap each other, so the one that a new interval overlaps is found by halving.  A rebuild writes
+groups, not members: the canonical groups are runs of the members by left end, and whoever has not
+joined since belongs to the run that its left end is in.
 """
 
 from __future__ import annotations
@@ -27,15 +29,16 @@ from headrace.families.joins.shelf_kernels import (
 )
 
 BASE, MADE, LIVE, LOST, LARGEST, BUILDS = range(6)
-"""Groups of the last rebuild, those and later ones, those with members; witnesses lost; no group has more members;
-rebuilds so far."""
+"""Groups of the last rebuild, those and later ones, those with members; witnesses lost; no group
+has more members; rebuilds so far."""
 
 
 class Groups(NamedTuple):
-    """By number: common intersection, members, and of those of the last rebuild the first left end and a witness.
+    """By number: common intersection, members, and of those of the last rebuild the first left end
+    and a witness.
 
-    The witness of a canonical group is its member that ends first.  Witnesses never overlap each other, so no
-    partition has fewer groups than there are witnesses; -1 once it has left."""
+    The witness of a canonical group is its member that ends first.  Witnesses never overlap each
+    other, so no partition has fewer groups than there are witnesses; -1 once it has left."""
 
     lo: Numbers
     hi: Numbers
@@ -53,7 +56,9 @@ class Joined(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def sweep(lo: Numbers, hi: Numbers, order: Ints, group: Ints32, common_lo: Numbers, common_hi: Numbers) -> int:
+def sweep(
+    lo: Numbers, hi: Numbers, order: Ints, group: Ints32, common_lo: Numbers, common_hi: Numbers
+) -> int:
     """Canonical groups of the intervals in `order` of their left ends; how many."""
     last = -1
     for i in order:
@@ -70,8 +75,9 @@ def sweep(lo: Numbers, hi: Numbers, order: Ints, group: Ints32, common_lo: Numbe
 def regroup(rows: Shelf, groups: Groups) -> int:
     """The canonical groups of what is on the shelf; how many.
 
-    A block without a cut is passed in one step: its last left end is at most the least right end so far, its own
-    included.  So this takes time for the blocks and for the members of blocks with cuts."""
+    A block without a cut is passed in one step: its last left end is at most the least right end so
+    far, its own included.  So this takes time for the blocks and for the members of blocks with
+    cuts."""
     last, source = -1, -1
     for rank in range(rows.counts[USED]):
         block = rows.order[rank]
@@ -138,8 +144,11 @@ def group_at(groups: Groups, joined: Joined, slot: int, lo: Any) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def join(rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slot: int, lo: Any, hi: Any) -> None:
-    """One more member: of the last group whose common intersection it overlaps, or of one of its own."""
+def join(
+    rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slot: int, lo: Any, hi: Any
+) -> None:
+    """One more member: of the last group whose common intersection it overlaps, or of one of its
+    own."""
     put(rows, lo, hi, slot)
     counts = groups.counts
     block, at = last_from(ranges, hi)
@@ -162,7 +171,8 @@ def join(rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slot: int, 
 
 @numba.njit(cache=True, nogil=True)
 def leave(rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slot: int, lo: Any) -> None:
-    """One member less.  The common intersection of the others may be larger now; what is kept is still common."""
+    """One member less.  The common intersection of the others may be larger now; what is kept is
+    still common."""
     drop(rows, lo, slot)
     counts = groups.counts
     group = group_at(groups, joined, slot, lo)
@@ -177,8 +187,14 @@ def leave(rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slot: int,
 
 @numba.njit(cache=True, nogil=True)
 def join_many(
-    rows: Shelf, ranges: Shelf, groups: Groups, joined: Joined, slots: Ints, lo: Numbers, hi: Numbers
-) -> None:  # fmt: skip
+    rows: Shelf,
+    ranges: Shelf,
+    groups: Groups,
+    joined: Joined,
+    slots: Ints,
+    lo: Numbers,
+    hi: Numbers,
+) -> None:
     """One after the other; `lo` and `hi` are by slot."""
     for slot in slots:
         join(rows, ranges, groups, joined, slot, lo[slot], hi[slot])
@@ -204,8 +220,16 @@ def merged(old: Ints, new: Ints, lo: Numbers) -> Ints:
 
 
 @numba.njit(cache=True, nogil=True)
-def sift(rows: Shelf, groups: Groups, joined: Joined, is_taken: NDArray[np.bool_], slots: Ints, group: Ints) -> None:
-    """Take the members of some groups off the shelf, and tell who was where; blocks are kept full enough."""
+def sift(
+    rows: Shelf,
+    groups: Groups,
+    joined: Joined,
+    is_taken: NDArray[np.bool_],
+    slots: Ints,
+    group: Ints,
+) -> None:
+    """Take the members of some groups off the shelf, and tell who was where; blocks are kept full
+    enough."""
     kept, base, n = 0, 0, 0
     for rank in range(rows.counts[USED]):
         block = rows.order[rank]

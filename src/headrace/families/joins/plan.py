@@ -1,14 +1,15 @@
 """What a standing join shares.  Pure.
 
-Queries are answered together if they are of one *joint*: the same two relations, met in the same way, with ranges on
-the same attributes.
-- A *band* joint: rows meet by the difference of a number of each side, and each query has its band of differences.
+Queries are answered together if they are of one *joint*: the same two relations, met in the same
+way, with ranges on the same attributes.
+- A *band* joint: rows meet by the difference of a number of each side, and each query has its band
+  of differences.
 - A *filter* is a joint of one relation: each query has its range of one attribute.
-- A *select* joint: rows meet where some attributes are equal (or all of them, without any), and each query has a range
-  of an attribute of each side; one that is absent is the whole line.
+- A *select* joint: rows meet where some attributes are equal (or all of them, without any), and
+  each query has a range of an attribute of each side; one that is absent is the whole line.
 
-Whatever else a query asks for is looked at when its answers are read; a *bound* on the difference of event times tells
-how long a row may still be joined.
+Whatever else a query asks for is looked at when its answers are read; a *bound* on the difference
+of event times tells how long a row may still be joined.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
 
 @dataclass(frozen=True, slots=True)
 class Joint:
-    """`meets`: what of each side is subtracted, or must be equal; `ranged`: of each side, what has a range."""
+    """`meets`: what of each side is subtracted, or must be equal; `ranged`: of each side, what has
+    a range."""
 
     relations: tuple[str, str]
     kind: str
@@ -57,8 +59,9 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A query as part of a joint: a row and a joining one of the other side are an answer if they are in one of its
-    boxes, and pass the residue.  `bound`: the least and the most by which the event time of side 1 may be later."""
+    """A query as part of a joint: a row and a joining one of the other side are an answer if they
+    are in one of its boxes, and pass the residue.  `bound`: the least and the most by which the
+    event time of side 1 may be later."""
 
     joint: Joint
     boxes: tuple[Box, ...]
@@ -75,7 +78,8 @@ class Share:
 
 
 def _remembered(plan: Callable[Concatenate[Query, P], T]) -> Callable[Concatenate[Query, P], T]:
-    """As long as the query lives: all are asked for when queries are listed, and one that is dropped leaves nothing."""
+    """As long as the query lives: all are asked for when queries are listed, and one that is
+    dropped leaves nothing."""
     known: WeakKeyDictionary[Query, dict[tuple[object, ...], T]] = WeakKeyDictionary()
 
     @wraps(plan)
@@ -95,10 +99,18 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
     if found.empty:
         raise _empty(query, found.empty[0])
     if query.where is not None and swaps_zeros([query.where]):
-        raise PlanError(f"{query.name!r} cannot be joined: {SWAPS_ZEROS}", value=query.sql, code="ZEROS_TOLD_APART",
-                        hint="compare with < and > instead of =, or leave out the part that tells 0.0 from -0.0")
+        raise PlanError(
+            f"{query.name!r} cannot be joined: {SWAPS_ZEROS}",
+            value=query.sql,
+            code="ZEROS_TOLD_APART",
+            hint="compare with < and > instead of =, or leave out the part that tells 0.0 from -0.0",
+        )
     pair = _band_pair(found, left, right) if not found.equalities else None
-    made = _select(found, (left.name, right.name)) if pair is None else _band(found, pair, (left.name, right.name))
+    made = (
+        _select(found, (left.name, right.name))
+        if pair is None
+        else _band(found, pair, (left.name, right.name))
+    )
     joint, boxes, residue = made
     if not boxes:
         assert pair is not None
@@ -108,7 +120,8 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
 
 @_remembered
 def filter_share(query: Query, relation: Relation) -> Share | Refusal:
-    """A query over one stream, each row on its own, with a range of some attribute; or why it is none."""
+    """A query over one stream, each row on its own, with a range of some attribute; or why it is
+    none."""
     if query.grouped or relation.is_table:
         return Refusal()
     found = conditions_of(query.where)
@@ -134,11 +147,21 @@ def _empty(query: Query, what: Expr) -> PlanError:
     """Of one part of its condition, or of several together."""
     assert query.where is not None
     never = next((part for part in conjuncts(query.where) if conditions_of(part).empty), None)
-    together = f"what it asks of {_sql(query, what)} cannot hold together: put the smaller end first " \
-               "(BETWEEN low AND high), or leave a part out"
-    alone = "" if never is None else f"{_sql(query, never)} is never true: leave it out, or ask for values it can have"
-    return PlanError(f"no row can pass {query.name!r}: its range of {_sql(query, what)} is empty", value=query.sql,
-                     code="EMPTY_RANGE", hint=alone or together)
+    together = (
+        f"what it asks of {_sql(query, what)} cannot hold together: put the smaller end first "
+        "(BETWEEN low AND high), or leave a part out"
+    )
+    alone = (
+        ""
+        if never is None
+        else f"{_sql(query, never)} is never true: leave it out, or ask for values it can have"
+    )
+    return PlanError(
+        f"no row can pass {query.name!r}: its range of {_sql(query, what)} is empty",
+        value=query.sql,
+        code="EMPTY_RANGE",
+        hint=alone or together,
+    )
 
 
 def _sql(query: Query, expr: Expr) -> str:
@@ -148,16 +171,21 @@ def _sql(query: Query, expr: Expr) -> str:
     return re.sub(r"`([a-z_]\w*)`", r"\1", text, flags=re.IGNORECASE | re.ASCII)
 
 
-# -- bands ------------------------------------------------------------------------------------------
+# -- bands
+# ------------------------------------------------------------------------------------------
 
 
 def _band_pair(found: Conditions, left: Relation, right: Relation) -> Pair | None:
     """The difference rows are looked up by: not that of the event times, if there is another."""
     pairs = [*(pair for pair, _ in found.differences), *(pair for pair, _, _ in found.comparisons)]
-    return next((pair for pair in pairs if not _is_time(pair, left, right)), next(iter(pairs), None))
+    return next(
+        (pair for pair in pairs if not _is_time(pair, left, right)), next(iter(pairs), None)
+    )
 
 
-def _band(found: Conditions, pair: Pair, names: tuple[str, str]) -> tuple[Joint, tuple[Box, ...], Conditions]:
+def _band(
+    found: Conditions, pair: Pair, names: tuple[str, str]
+) -> tuple[Joint, tuple[Box, ...], Conditions]:
     joint = Joint(names, BAND, ((pair[0],), (pair[1],)))
     band = dict(found.differences).get(pair, ALL)
     for own, beyond, _ in found.comparisons:
@@ -165,7 +193,9 @@ def _band(found: Conditions, pair: Pair, names: tuple[str, str]) -> tuple[Joint,
     is_double = pair[0].type.is_fractional
     others = tuple(d for d in found.differences if d[0] != pair)
     intervals = band.intervals
-    if len(intervals) > BOXES_MAX:  # looked up by the one around them all, and told apart on reading
+    if (
+        len(intervals) > BOXES_MAX
+    ):  # looked up by the one around them all, and told apart on reading
         others, intervals = ((pair, band), *others), ((intervals[0][0], intervals[-1][1]),)
     ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in intervals]
     boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
@@ -174,12 +204,14 @@ def _band(found: Conditions, pair: Pair, names: tuple[str, str]) -> tuple[Joint,
 
 
 def _doubles(interval: tuple[int, int]) -> tuple[float, float]:
-    """Of keys; beyond the finite ones are the infinities, which no difference of finite numbers passes."""
+    """Of keys; beyond the finite ones are the infinities, which no difference of finite numbers
+    passes."""
     first, last = (max(-_FINITE - 1, min(key, _FINITE + 1)) for key in interval)
     return double_of(first), double_of(last)
 
 
-# -- select-joins -----------------------------------------------------------------------------------
+# -- select-joins
+# -----------------------------------------------------------------------------------
 
 
 def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box, ...], Conditions]:
@@ -191,7 +223,9 @@ def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box
         bands[1], chosen[1] = ALL, None
     boxes = tuple((*a, *c) for a in bands[0].intervals for c in bands[1].intervals)
     ranged = tuple(c and c[0] for c in chosen)
-    others = tuple(tuple(r for r in side if r != c) for side, c in zip(found.ranges, chosen, strict=True))
+    others = tuple(
+        tuple(r for r in side if r != c) for side, c in zip(found.ranges, chosen, strict=True)
+    )
     unsure = () if not pairs or (is_exact(meets[0]) and is_exact(meets[1])) else pairs
     joint = Joint(names, SELECT, meets, (ranged[0], ranged[1]))
     rest = (*found.rest, *(part for _, _, part in found.comparisons))
@@ -200,10 +234,13 @@ def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box
 
 def is_exact(meets: Sequence[Expr]) -> bool:
     """Whether rows of one mark (`attributes.py`) have the same values."""
-    return len(meets) == 1 and (is_ordered(meets[0].type) or meets[0].type.name in ("boolean", "timestamp_ntz"))
+    return len(meets) == 1 and (
+        is_ordered(meets[0].type) or meets[0].type.name in ("boolean", "timestamp_ntz")
+    )
 
 
-# -- time -------------------------------------------------------------------------------------------
+# -- time
+# -------------------------------------------------------------------------------------------
 
 
 def _is_time(pair: Pair, left: Relation, right: Relation) -> bool:
@@ -219,8 +256,8 @@ def _bound(found: Conditions, left: Relation, right: Relation) -> tuple[int, int
 
 
 def horizon_us(bound: tuple[int, int] | None, side: int, watermark_us: int | None) -> int | None:
-    """Rows of a side older than this join nothing that is still to come on the other, whose watermark this is; None
-    when all are needed."""
+    """Rows of a side older than this join nothing that is still to come on the other, whose
+    watermark this is; None when all are needed."""
     if watermark_us is None or bound is None:
         return None
     limit = bound[1] if side == 0 else bound[0]

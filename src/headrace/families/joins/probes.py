@@ -1,8 +1,9 @@
-"""Records of who is affected: events looked up for one level of queries, written as a file, and read again.
+"""Records of who is affected: events looked up for one level of queries, written as a file, and
+read again.
 
-A record says of an event that the first so many queries of a group are affected, by left end and by right end; of a
-select-join it is a node of a group's tree.  Queries that are found another way than by groups are listed one by one
-(`shapes.py`).
+A record says of an event that the first so many queries of a group are affected, by left end and by
+right end; of a select-join it is a node of a group's tree.  Queries that are found another way than
+by groups are listed one by one (`shapes.py`).
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ class Written:
 
 @dataclass(slots=True)
 class Looked:
-    """What it took to look up the events of a file for a level, whether anybody was affected or not: how many went by
-    which method; what each method alone would have taken, as far as rates are known; and the rates that were fitted.
-    `seconds`, of a worker, have the fitting in them."""
+    """What it took to look up the events of a file for a level, whether anybody was affected or
+    not: how many went by which method; what each method alone would have taken, as far as rates are
+    known; and the rates that were fitted. `seconds`, of a worker, have the fitting in them."""
 
     look: int
     level: int
@@ -76,12 +77,14 @@ class Looked:
 
 
 class Filters:
-    """A level of filters: events are values, and `a` is what they are.  Of many groups only hot ones are prefixes; no
-    value is in many of the other ranges, which are listed."""
+    """A level of filters: events are values, and `a` is what they are.  Of many groups only hot
+    ones are prefixes; no value is in many of the other ranges, which are listed."""
 
     def __init__(self, level: Level) -> None:
         self._ids, (lo, hi) = level.ids, (level.lo[0], level.hi[0])
-        group, points = (level.group[1], None) if level.groups(1) <= DENSE_MAX else hot_groups(lo, hi)
+        group, points = (
+            (level.group[1], None) if level.groups(1) <= DENSE_MAX else hot_groups(lo, hi)
+        )
         hot, rest = (np.flatnonzero(own).astype(np.int32) for own in (group >= 0, group < 0))
         if points is None:
             self._hot = PrefixIndex.build(hot, lo, hi)
@@ -96,9 +99,13 @@ class Filters:
         found: Mask = (at >= 0) & (values <= self._last[at])
         return found
 
-    def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
+    def records(
+        self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None
+    ) -> Iterator[Found]:
         way = ONE_BY_ONE if not len(self._hot) else "hotspots" if len(self._rest) else PREFIXES
-        at_once = min(FILTERED_AT_ONCE, max(1, STABBED_AT_ONCE // max(1, self._hot.groups.points.size)))
+        at_once = min(
+            FILTERED_AT_ONCE, max(1, STABBED_AT_ONCE // max(1, self._hot.groups.points.size))
+        )
         for start in range(0, event.size if len(self._hot) else 0, at_once):
             chosen = event[start : start + at_once]
             yield Found(shapes.stabbed(chosen, self._hot.records(a[chosen])), {way: chosen.size})
@@ -109,13 +116,19 @@ class Filters:
             for part in methods.parts(self._rest.count(a[chosen]), STABBED_AT_ONCE):
                 at, places = self._rest.stab(a[chosen[part]])
                 found = Lists(at, np.diff(at), places)
-                yield Found(shapes.lists(chosen[part], found), {way: at.size - 1} if way == ONE_BY_ONE else {})
+                yield Found(
+                    shapes.lists(chosen[part], found),
+                    {way: at.size - 1} if way == ONE_BY_ONE else {},
+                )
 
     def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
         event = records.column("e").to_numpy().astype(np.int64)
         if "q" in records.column_names:
             return event, self._ids[records.column("q").to_numpy()]
-        columns = (records.column(name).to_numpy(zero_copy_only=False) for name in ("e", "n", "right", "size"))
+        columns = (
+            records.column(name).to_numpy(zero_copy_only=False)
+            for name in ("e", "n", "right", "size")
+        )
         at, places = self._hot.expand(Records(*columns))
         return np.repeat(event, np.diff(at)), self._ids[places]
 
@@ -129,7 +142,9 @@ class Selects:
         self._methods = Methods(rectangles, level.group[side])
         self._ids = level.ids
 
-    def records(self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None) -> Iterator[Found]:
+    def records(
+        self, image: Image, event: Ints, b: Numbers, a: Numbers, rates: Rates | None
+    ) -> Iterator[Found]:
         events, router = Events(a[event], b[event]), _router(rates)
         for segment in image.segments:
             rows, fitted = Rows(segment.b, segment.c), None
@@ -141,8 +156,11 @@ class Selects:
                 yield replace(part, rates=fitted, costs_s=costs)
                 fitted, costs = None, {}
 
-    def _pieces(self, router: Router | None, rows: Rows, event: Ints, events: Events) -> Iterator[Found]:
-        """Of so many events at a time as will have no more records than a piece may, as those before tell."""
+    def _pieces(
+        self, router: Router | None, rows: Rows, event: Ints, events: Events
+    ) -> Iterator[Found]:
+        """Of so many events at a time as will have no more records than a piece may, as those
+        before tell."""
         ways = None if router is None else router.ask(self._methods, rows, events)
         start, size = 0, FIRST_PIECE
         while start < event.size:
@@ -152,11 +170,19 @@ class Selects:
                 records += part.table.num_rows
                 yield part
             start += chosen.size
-            size = min(PIECE_GROWTH * size, max(PIECE_LEAST, RECORDS_AT_ONCE * chosen.size // max(1, records)))
+            size = min(
+                PIECE_GROWTH * size,
+                max(PIECE_LEAST, RECORDS_AT_ONCE * chosen.size // max(1, records)),
+            )
 
     def _piece(
-        self, router: Router | None, ways: tuple[int, ...] | None, rows: Rows, event: Ints, events: Events
-    ) -> Iterator[Found]:  # fmt: skip
+        self,
+        router: Router | None,
+        ways: tuple[int, ...] | None,
+        rows: Rows,
+        event: Ints,
+        events: Events,
+    ) -> Iterator[Found]:
         if router is None:
             met = self._methods.meet(rows, events, counts=False)
             yield from _found(event, "groups", self._methods.run("groups", rows.c, met))
@@ -178,16 +204,24 @@ class Selects:
     def _costs(self, router: Router, rows: Rows, events: Events) -> dict[str, float]:
         """Seconds of all events by each method alone, as some of them tell."""
         sample = _spread(events.b.size, COSTED)
-        seconds = router.costs(self._methods.meet(rows, events.take(sample))).sum(axis=1) * events.b.size / sample.size
+        seconds = (
+            router.costs(self._methods.meet(rows, events.take(sample))).sum(axis=1)
+            * events.b.size
+            / sample.size
+        )
         return {m: float(s) for m, s in zip(METHODS, seconds, strict=True) if np.isfinite(s)}
 
     def affected(self, records: pa.Table) -> tuple[Ints, Ints]:
         if "q" in records.column_names:
-            return records.column("e").to_numpy().astype(np.int64), self._ids[records.column("q").to_numpy()]
+            return records.column("e").to_numpy().astype(np.int64), self._ids[
+                records.column("q").to_numpy()
+            ]
         groups = self._methods.groups.groups
         ids = self._methods.groups.ids
         parts = shapes.of_sparse(records)
-        return shapes.joined([shapes.prefixes(groups.at[n], groups.of_right, ids, *part) for n, *part in parts])
+        return shapes.joined(
+            [shapes.prefixes(groups.at[n], groups.of_right, ids, *part) for n, *part in parts]
+        )
 
 
 def _router(rates: Rates | None) -> Router | None:
@@ -208,7 +242,9 @@ def _found(event: Ints, method: str, found: methods.Found) -> Iterator[Found]:
     if found.nodes is not None:
         yield Found(shapes.nodes(event, found.nodes), {method: event.size})
     if found.lists is not None:
-        yield Found(shapes.lists(event, found.lists), {method: event.size} if found.nodes is None else {})
+        yield Found(
+            shapes.lists(event, found.lists), {method: event.size} if found.nodes is None else {}
+        )
 
 
 class Probes:
@@ -218,8 +254,16 @@ class Probes:
         self._root, self._stem, self._look = root, stem, look
         self.looked: list[Looked] = []
 
-    def probe(self, number: int, level: Prober, image: Image, event: Ints, b: Numbers, a: Numbers,
-              rates: Rates | None) -> Iterator[Written]:  # fmt: skip
+    def probe(
+        self,
+        number: int,
+        level: Prober,
+        image: Image,
+        event: Ints,
+        b: Numbers,
+        a: Numbers,
+        rates: Rates | None,
+    ) -> Iterator[Written]:
         """`event`: the rows that are events, in order of b."""
         if not event.size:
             return

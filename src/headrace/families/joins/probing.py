@@ -1,9 +1,10 @@
-"""What a worker does with a batch of rows: keep them, and find whom they affect.  Pure but for the files it writes.
+"""What a worker does with a batch of rows: keep them, and find whom they affect.  Pure but for the
+files it writes.
 
-A batch becomes a row file.  Seen from each joint the relation is part of, its rows are events: in order of what they
-meet by, they are looked up among the rows of the other side, and who is affected is written as *records*, prefixes of
-groups (`band_kernels.py`, `select_kernels.py`), one file for each level of queries.  What goes back to the driver are
-the names and sizes of these files.
+A batch becomes a row file.  Seen from each joint the relation is part of, its rows are events: in
+order of what they meet by, they are looked up among the rows of the other side, and who is affected
+is written as *records*, prefixes of groups (`band_kernels.py`, `select_kernels.py`), one file for
+each level of queries.  What goes back to the driver are the names and sizes of these files.
 """
 
 from __future__ import annotations
@@ -27,7 +28,15 @@ from headrace.families.joins.probes import Filters, Looked, Probes, Rates, Writt
 from headrace.families.joins.rounds import MORE, NONE
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.families.joins.select_kernels import joining
-from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes, coming, image_key, keys_key
+from headrace.families.joins.store import (
+    INDEX_BITS,
+    OK,
+    Store,
+    attributes,
+    coming,
+    image_key,
+    keys_key,
+)
 from headrace.values import Relation
 
 ODD_MAX = 100  # odd rows of a batch that are told; all are counted
@@ -35,7 +44,8 @@ ODD_MAX = 100  # odd rows of a batch that are told; all are counted
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A joint seen from the side its events are on: the rows of the other side, and the levels of its queries."""
+    """A joint seen from the side its events are on: the rows of the other side, and the levels of
+    its queries."""
 
     number: int
     joint: Joint
@@ -51,9 +61,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is the same for all batches of a round.  `own`: where rows of a table are found that now go; `holds`: what
-    is kept (`rounds.py`), of a stream that is only filtered what somebody may read; `stamp`: part of
-    the name of every file, so that none is written twice, whoever else still works on the round."""
+    """What is the same for all batches of a round.  `own`: where rows of a table are found that now
+    go; `holds`: what is kept (`rounds.py`), of a stream that is only filtered what somebody may
+    read; `stamp`: part of the name of every file, so that none is written twice, whoever else still
+    works on the round."""
 
     root: str
     folder: str
@@ -67,8 +78,8 @@ class Task:
 
 @dataclass(slots=True)
 class Report:
-    """What a batch has left: its row file, the files of records, what looking up took, odd rows; or what it found
-    damaged."""
+    """What a batch has left: its row file, the files of records, what looking up took, odd rows; or
+    what it found damaged."""
 
     file: RowFile | None
     written: list[Written] = field(default_factory=list)
@@ -95,7 +106,8 @@ def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
     return Report(None) if file is None else look_all(file, task, store)
 
 
-# -- keeping ----------------------------------------------------------------------------------------
+# -- keeping
+# ----------------------------------------------------------------------------------------
 
 
 def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile | None:
@@ -109,7 +121,11 @@ def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile |
         return None
     path = f"{task.folder}/{part:08d}{task.stamp}.rows.arrow"
     size, crc = write_table(Path(task.root) / path, rows)
-    newest = None if relation.time is None else pc.max(rows.column(relation.time).cast(pa.int64())).as_py()
+    newest = (
+        None
+        if relation.time is None
+        else pc.max(rows.column(relation.time).cast(pa.int64())).as_py()
+    )
     growth = int(rows.column(SIGN).to_numpy().sum(dtype=np.int64))
     return RowFile(path, task.round_id, part, rows.num_rows, growth, newest, size, crc)
 
@@ -129,7 +145,8 @@ def _passing(rows: pa.Table, task: Task, store: Store) -> pa.Table:
 
 
 def _changes(rows: pa.Table, task: Task, store: Store) -> pa.Table:
-    """A table's new rows, after those they replace; a row that says what is known already changes nothing."""
+    """A table's new rows, after those they replace; a row that says what is known already changes
+    nothing."""
     relation = task.relation
     old, new = _replaced(rows, task, store)
     olds = store.rows(old) if old.size else rows.slice(0, 0)
@@ -137,13 +154,17 @@ def _changes(rows: pa.Table, task: Task, store: Store) -> pa.Table:
     comes = np.ones(rows.num_rows, np.bool_)
     comes[new[is_known]] = False
     if relation.deleted is not None:
-        comes &= ~rows.column(relation.deleted).combine_chunks().fill_null(False).to_numpy(zero_copy_only=False)
+        comes &= ~rows.column(relation.deleted).combine_chunks().fill_null(False).to_numpy(
+            zero_copy_only=False
+        )
     goes = ~is_known
     places = [store.place(int(number)) for number in old[goes] >> INDEX_BITS]
     was = [p[0] for p in places], [p[1] for p in places], old[goes] & ((1 << INDEX_BITS) - 1)
     nowhere = [None] * int(comes.sum())
     gone = _signed(olds.filter(pa.array(goes)), relation, GOES, was)
-    return pa.concat_tables([gone, _signed(rows.filter(pa.array(comes)), relation, COMES, (nowhere,) * 3)])
+    return pa.concat_tables(
+        [gone, _signed(rows.filter(pa.array(comes)), relation, COMES, (nowhere,) * 3)]
+    )
 
 
 def _signed(rows: pa.Table, relation: Relation, sign: int, was: Sequence[Any] = ()) -> pa.Table:
@@ -188,11 +209,13 @@ def _meeting(image: Image, marks: Ints) -> tuple[Ints, Ints]:
     return np.concatenate(olds), np.concatenate(news)
 
 
-# -- looking up -------------------------------------------------------------------------------------
+# -- looking up
+# -------------------------------------------------------------------------------------
 
 
 class _Events(NamedTuple):
-    """Rows of a file as events of a joint, in order of what they meet by; and which rows are odd."""
+    """Rows of a file as events of a joint, in order of what they meet by; and which rows are
+    odd."""
 
     rows: Ints
     b: Numbers
@@ -202,7 +225,9 @@ class _Events(NamedTuple):
 
 def _events(rows: pa.Table, look: Look) -> _Events:
     b, a = attributes(look.joint, look.side, rows)
-    if look.joint.kind == FILTER:  # late rows pass too, and NaN and infinities are compared as Spark does
+    if (
+        look.joint.kind == FILTER
+    ):  # late rows pass too, and NaN and infinities are compared as Spark does
         passing, by, odd = a.valid | a.odd, a.values, np.zeros(rows.num_rows, np.bool_)
     else:
         counts = rows.column(KIND).to_numpy() == OK
@@ -221,7 +246,9 @@ def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report)
         for number, path in enumerate(look.levels):
             rates = look.rates[number] if look.rates else None
             level = store.prober(path, look.joint.kind, look.side)
-            report.written += probes.probe(number, level, image, events.rows, events.b, events.a, rates)
+            report.written += probes.probe(
+                number, level, image, events.rows, events.b, events.a, rates
+            )
         report.looked += probes.looked
     return events.odd
 
@@ -234,7 +261,12 @@ def look_all(file: RowFile, task: Task, store: Store) -> Report:
         odd |= look_up(file, look, task, store, report)
     if odd.any():
         report.odd = int(odd.sum())
-        told = store.table(file).filter(pa.array(odd)).slice(0, ODD_MAX).select([f.name for f in task.relation.fields])
+        told = (
+            store.table(file)
+            .filter(pa.array(odd))
+            .slice(0, ODD_MAX)
+            .select([f.name for f in task.relation.fields])
+        )
         report.odd_rows = python_rows(told)
     if task.looks:  # those of a relation joined with itself come when its rows are kept
         _keep(task, store)
@@ -243,7 +275,11 @@ def look_all(file: RowFile, task: Task, store: Store) -> Report:
 
 def _keep(task: Task, store: Store) -> None:
     levels = [path for look in task.looks for path in look.levels]
-    images = [image_key(look.other, look.joint, 1 - look.side) for look in task.looks if look.joint.kind != FILTER]
+    images = [
+        image_key(look.other, look.joint, 1 - look.side)
+        for look in task.looks
+        if look.joint.kind != FILTER
+    ]
     if task.relation.is_table:
         images.append(keys_key(task.relation.name, task.relation.key))
     store.keep(task.relation.name, levels, images)

@@ -3,8 +3,8 @@
 What `evaluation/` does not evaluate, Spark is asked for (`runtime/asking.py`): from the
 first such part of the condition on for all of it, and once for all such columns.
 
-An answer has the columns of the SELECT.  Where a table is joined, a last one, `change`, says whether an answer comes
-(+1) or is taken back (-1).
+An answer has the columns of the SELECT.  Where a table is joined, a last one, `change`, says
+whether an answer comes (+1) or is taken back (-1).
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def never_asked(exprs: Sequence[Expr], rows: Rows) -> list[pa.Array]:
     raise AssertionError(f"nobody is there to evaluate {exprs}")
 
 
-def answers_of(query: Query, residue: Conditions, rows: Rows, sign: Ints | None, ask: Asked) -> pa.Table:
+def answers_of(
+    query: Query, residue: Conditions, rows: Rows, sign: Ints | None, ask: Asked
+) -> pa.Table:
     """The answers among these rows; `sign` of each, where answers may be taken back."""
     passed = np.flatnonzero(_passes(query, residue, rows, ask))
     if passed.size < rows[0].num_rows:
@@ -59,15 +61,19 @@ def empty_answer(query: Query, has_table: bool = False) -> pa.Table:
 
 
 def columns_read(query: Query, side: int) -> list[str]:
-    """The columns of a side that a query reads; without any, one that tells how many rows there are."""
+    """The columns of a side that a query reads; without any, one that tells how many rows there
+    are."""
     exprs = [o.expr for o in query.outputs] + ([] if query.where is None else [query.where])
     return sorted({n.name for e in exprs for n in _leaves(e) if n.side == side}) or [KIND]
 
 
 def change_name(query: Query) -> str:
-    """`change`, or with as many `_` before it as make it a name of its own; Spark does not tell cases apart."""
+    """`change`, or with as many `_` before it as make it a name of its own; Spark does not tell
+    cases apart."""
     taken = {o.name.lower() for o in query.outputs}
-    return next(name for count in range(len(taken) + 1) if (name := "_" * count + CHANGE) not in taken)
+    return next(
+        name for count in range(len(taken) + 1) if (name := "_" * count + CHANGE) not in taken
+    )
 
 
 def asked_of_spark(query: Query, residue: Conditions) -> list[str]:
@@ -89,7 +95,10 @@ def _passes(query: Query, residue: Conditions, rows: Rows, ask: Asked) -> Mask:
             passed &= (own.valid | own.odd) & within(band, own.values)
     here = list(takewhile(lambda part: supports(part) is None, residue.rest))
     foreign = residue.rest[len(here) :]
-    for part in (*here, *([conjunction(foreign)] if foreign else [])):  # asked only where all before it hold
+    for part in (
+        *here,
+        *([conjunction(foreign)] if foreign else []),
+    ):  # asked only where all before it hold
         at = np.flatnonzero(passed)
         (found,) = _values(query, [part], [side.take(at) for side in rows], ask)
         passed[at] = found.fill_null(False).to_numpy(zero_copy_only=False)
@@ -109,7 +118,8 @@ def _is_apart(left: Expr, right: Expr, band: Band, rows: Rows) -> Mask:
 
 
 def _apart(a: Numbers, b: Numbers) -> Ints:
-    """Keys of differences, NaN and infinities among them; whole numbers beyond 64 bits are the last there are."""
+    """Keys of differences, NaN and infinities among them; whole numbers beyond 64 bits are the last
+    there are."""
     with np.errstate(invalid="ignore", over="ignore"):
         apart = b - a
     if apart.dtype == np.float64:
@@ -126,12 +136,18 @@ def within(band: Band, found: Ints) -> Mask:
 
 
 def _run(query: Query, expr: Expr, rows: Rows) -> pa.Array:
-    inputs: dict[Expr, pa.Array] = {n: rows[n.side].column(n.name).combine_chunks() for n in _leaves(expr)}
+    inputs: dict[Expr, pa.Array] = {
+        n: rows[n.side].column(n.name).combine_chunks() for n in _leaves(expr)
+    }
     try:
         return compiled(expr).run(inputs, rows[0].num_rows)
     except FinishError as error:
-        raise ServingError(f"a row makes {query.name!r} fail", value=error.what, code=error.code,
-                           hint="drop it, mend it and add it: its rows are safe") from error
+        raise ServingError(
+            f"a row makes {query.name!r} fail",
+            value=error.what,
+            code=error.code,
+            hint="drop it, mend it and add it: its rows are safe",
+        ) from error
 
 
 def _leaves(expr: Expr) -> list[Column]:

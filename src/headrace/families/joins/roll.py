@@ -1,7 +1,7 @@
 """The roll of standing intervals: queries by id, intervals by slot.
 
-A slot is a small whole number that belongs to an interval while it stands, so that whatever else is known of it is kept
-in arrays.  Slots of those that left are given out again.
+A slot is a small whole number that belongs to an interval while it stands, so that whatever else is
+known of it is kept in arrays.  Slots of those that left are given out again.
 """
 
 from __future__ import annotations
@@ -48,13 +48,17 @@ class Roll:
         assert query_id not in self._slots, f"query {query_id} has an interval"
         slot = self._free.pop() if self._free else self._next(1)
         self.ids[slot], self.lo[slot], self.hi[slot] = query_id, lo, hi
-        assert self.lo[slot].item() == lo and self.hi[slot].item() == hi, f"[{lo}, {hi}] is not {self.kind}"
+        assert self.lo[slot].item() == lo and self.hi[slot].item() == hi, (
+            f"[{lo}, {hi}] is not {self.kind}"
+        )
         self._slots[query_id] = slot
         return slot
 
     def add_many(self, ids: Ints, lo: Numbers, hi: Numbers) -> Ints:
         """Their slots."""
-        assert lo.dtype == hi.dtype == self.kind, f"intervals of {lo.dtype} and {hi.dtype}, not {self.kind}"
+        assert lo.dtype == hi.dtype == self.kind, (
+            f"intervals of {lo.dtype} and {hi.dtype}, not {self.kind}"
+        )
         assert np.all(lo <= hi), "an interval that ends before it begins"
         reused = self._free[max(0, len(self._free) - ids.size) :]
         del self._free[len(self._free) - len(reused) :]
@@ -78,7 +82,9 @@ class Roll:
         self._given += slots
         if self._given > self.room:
             room = max(2 * self.room, self._given)
-            self.ids, self.lo, self.hi = (widened(column, room) for column in (self.ids, self.lo, self.hi))
+            self.ids, self.lo, self.hi = (
+                widened(column, room) for column in (self.ids, self.lo, self.hi)
+            )
         return first
 
 

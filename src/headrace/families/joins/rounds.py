@@ -1,7 +1,9 @@
-"""What a round of a relation left for its joins, as a file of the round; and all such rounds of a relation.
+"""What a round of a relation left for its joins, as a file of the round; and all such rounds of a
+relation.
 
-Rounds of relations that are joined come one after the other, whoever they are of, and each has a *tick*, the number of
-its turn.  So a pair of rows is answered by the later of them, and every reader sees the same order.
+Rounds of relations that are joined come one after the other, whoever they are of, and each has a
+*tick*, the number of its turn.  So a pair of rows is answered by the later of them, and every
+reader sees the same order.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class JoinRound:
-    """`version` of the catalog it was answered with; `rates` of methods by level, as they are known now; `after`: the
-    newest rounds of the relations it looked at; `since`: the turns in which the oldest rows came that it found;
-    `before`: the turn of the relation before this one.
+    """`version` of the catalog it was answered with; `rates` of methods by level, as they are known
+    now; `after`: the newest rounds of the relations it looked at; `since`: the turns in which the
+    oldest rows came that it found; `before`: the turn of the relation before this one.
 
-    `holds`: its files are more rows of the relation, or all there are, or not all that came: then rows of rounds before
-    are not joined any more."""
+    `holds`: its files are more rows of the relation, or all there are, or not all that came: then
+    rows of rounds before are not joined any more."""
 
     tick: int
     round_id: int
@@ -61,14 +63,19 @@ class JoinRound:
         found = replace(decode(JoinRound, json.loads(data)), version=version)
         if found.holds not in (MORE, ALL, NONE):
             raise ValueError(f"holds: {found.holds}")
-        for path in (*(f.path for f in found.files), *(level for look in found.seen for level in look.levels)):
+        for path in (
+            *(f.path for f in found.files),
+            *(level for look in found.seen for level in look.levels),
+        ):
             check_path(path)
         parts = {file.part for file in found.files}
         for w in found.written:
             check_path(w.path)
             if part_of(w.path) not in parts:
                 raise ValueError(f"{w.path}: of rows the round has not kept")
-            if not (0 <= w.look < len(found.seen) and 0 <= w.level < len(found.seen[w.look].levels)):
+            if not (
+                0 <= w.look < len(found.seen) and 0 <= w.level < len(found.seen[w.look].levels)
+            ):
                 raise ValueError(f"{w.path}: of a level the round has not seen")
         return found
 
@@ -118,9 +125,11 @@ class JoinRounds:
         return self.rounds[bisect_left(self.rounds, self.base, key=lambda done: done.round_id) :]
 
     def check_after(self, others: Mapping[str, JoinRounds], until: int | None = None) -> None:
-        """Is all there that the newest round, `until` a turn, has looked at?  A lost manifest looks like a round that
-        was never committed, and only who has built on it knows."""
-        newest = next((done for done in reversed(self.rounds) if until is None or done.tick <= until), None)
+        """Is all there that the newest round, `until` a turn, has looked at?  A lost manifest looks
+        like a round that was never committed, and only who has built on it knows."""
+        newest = next(
+            (done for done in reversed(self.rounds) if until is None or done.tick <= until), None
+        )
         for name, round_id in newest.after.items() if newest is not None else ():
             if name in others and others[name].newest_id < round_id:
                 raise others[name]._ledger.missing(round_id)
@@ -131,7 +140,8 @@ class JoinRounds:
         return self.rounds[at].round_id if at < len(self.rounds) else None
 
     def found_by(self, kept: int, relation: str) -> int | None:
-        """The turn in which the oldest rows of a relation came that the newest so many rounds have found."""
+        """The turn in which the oldest rows of a relation came that the newest so many rounds have
+        found."""
         at = bisect_left(self.rounds, self.newest_id + 1 - kept, key=lambda done: done.round_id)
         return self.rounds[at].since.get(relation) if at < len(self.rounds) else None
 

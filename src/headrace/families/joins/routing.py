@@ -1,17 +1,19 @@
-"""Which way for this row: each event of a select-join by the method that is cheapest for it (thesis 4.5).
+"""Which way for this row: each event of a select-join by the method that is cheapest for it (thesis
+4.5).
 
-What decides is known before any query is looked at: how many rows of S join the event, which the look-up of its b
-tells, and how many queries have its a, which are two binary searches.  Both are exact, so nothing is estimated but
-seconds: each method's (`select_methods.py`) are a line through what it was measured to take.
+What decides is known before any query is looked at: how many rows of S join the event, which the
+look-up of its b tells, and how many queries have its a, which are two binary searches.  Both are
+exact, so nothing is estimated but seconds: each method's (`select_methods.py`) are a line through
+what it was measured to take.
 
-What the lines are in, for an event that r rows join and whose a h queries have, c of them scattered, is the work of the
-kernels, so that rates are of the machine and not of the queries:
+What the lines are in, for an event that r rows join and whose a h queries have, c of them
+scattered, is the work of the kernels, so that rates are of the machine and not of the queries:
 
-- *groups*: in each of g groups, a look-up; then about log(1 + h/g) nodes of its tree hold somebody, and each is halved
-  as often, the deeper the more rows there are.
+- *groups*: in each of g groups, a look-up; then about log(1 + h/g) nodes of its tree hold somebody,
+  and each is halved as often, the deeper the more rows there are.
 - *select_first*: h queries, each of which is asked for one of r rows by halving.
-- *join_first*: r walks down a tree of rectangles, whose leaves are in √leaves slabs of c: as many at a time as slabs
-  hold a c, to as many rectangles as have both.
+- *join_first*: r walks down a tree of rectangles, whose leaves are in √leaves slabs of c: as many
+  at a time as slabs hold a c, to as many rectangles as have both.
 - *hotspots*: groups of h - c queries, select first of c.
 """
 
@@ -30,10 +32,16 @@ from headrace.families.joins.select_index import Events, Rows
 from headrace.families.joins.select_methods import METHODS, Found, Met, Methods, Shape
 
 BATCH, FEW = 512, 8  # events that are timed together, and which part of them once more
-BUDGET_S, GROUPS_BUDGET_S = 0.02, 0.3  # a method gets as many as take so long; groups are dear for few events
+BUDGET_S, GROUPS_BUDGET_S = (
+    0.02,
+    0.3,
+)  # a method gets as many as take so long; groups are dear for few events
 REPEATS = 2
 SAVED_MIN = 0.1  # of the time, by telling events apart
-ASKED, ALL_ASKED = 192, 1_024  # so many events tell whether it is worth it to ask all, if there are more than so many
+ASKED, ALL_ASKED = (
+    192,
+    1_024,
+)  # so many events tell whether it is worth it to ask all, if there are more than so many
 
 
 def features(method: str, met: Met) -> Floats:
@@ -45,7 +53,9 @@ def features(method: str, met: Met) -> Floats:
         return np.stack(_in_groups(shape.groups, having, halving), axis=1)
     if method == "hotspots":
         cold = met.cold.astype(np.float64)
-        return np.stack((*_in_groups(shape.hot_groups, having - cold, halving), cold, cold * halving), axis=1)
+        return np.stack(
+            (*_in_groups(shape.hot_groups, having - cold, halving), cold, cold * halving), axis=1
+        )
     ones = np.ones(rows.size)
     if method == "select_first":
         return np.stack((ones, having, having * halving), axis=1)
@@ -69,17 +79,19 @@ RATES: Mapping[str, int] = {"groups": 4, "hotspots": 6, "select_first": 4, "join
 
 @dataclass(frozen=True, slots=True)
 class Router:
-    """Rates of each method: its seconds are linear in what a call has to do, and in the features of events.  Methods
-    without rates are not chosen."""
+    """Rates of each method: its seconds are linear in what a call has to do, and in the features of
+    events.  Methods without rates are not chosen."""
 
     rates: Mapping[str, tuple[float, ...]]
 
-    # -- rates --------------------------------------------------------------------------------------
+    # -- rates
+    # --------------------------------------------------------------------------------------
 
     @staticmethod
     def fit(methods: Methods, row_c: Numbers, met: Met) -> Router:
-        """Measure all methods on some events, like ones together, and draw the lines (least squares of relative errors,
-        no rate below zero).  Something joins some of them: nothing else is measured."""
+        """Measure all methods on some events, like ones together, and draw the lines (least squares
+        of relative errors, no rate below zero).  Something joins some of them: nothing else is
+        measured."""
         batches = [met.take(places) for places in like(met, BATCH)]
         return Router({method: _line(method, methods, row_c, batches) for method in met.shape.ways})
 
@@ -88,16 +100,27 @@ class Router:
 
     @staticmethod
     def from_json(kept: Mapping[str, Sequence[float]]) -> Router:
-        """What `to_json` gave.  Rates of other features than ours are refused, methods that take no time, and rates of
-        hotspots alone, which are not in all queries."""
-        wrong = {method: own for method, own in kept.items() if len(own) != RATES.get(method)
-                 or not all(np.isfinite(own)) or min(own) < 0 or not any(own)}  # fmt: skip
+        """What `to_json` gave.  Rates of other features than ours are refused, methods that take no
+        time, and rates of hotspots alone, which are not in all queries."""
+        wrong = {
+            method: own
+            for method, own in kept.items()
+            if len(own) != RATES.get(method)
+            or not all(np.isfinite(own))
+            or min(own) < 0
+            or not any(own)
+        }
         if wrong or not kept.keys() - {"hotspots"}:
-            raise CatalogError("these are no rates of the methods of joins", value=wrong or dict(kept), choices=RATES,
-                               hint="measure them again")  # fmt: skip
+            raise CatalogError(
+                "these are no rates of the methods of joins",
+                value=wrong or dict(kept),
+                choices=RATES,
+                hint="measure them again",
+            )
         return Router({method: tuple(float(rate) for rate in own) for method, own in kept.items()})
 
-    # -- the choice ---------------------------------------------------------------------------------
+    # -- the choice
+    # ---------------------------------------------------------------------------------
 
     def seconds(self, method: str, met: Met) -> Floats:
         """What each event adds to a call."""
@@ -113,10 +136,14 @@ class Router:
         return costs
 
     def ways(self, met: Met, times: float = 1.0) -> tuple[int, ...]:
-        """Numbers of the methods that answer so many times these events in the least time, if each event goes to its
-        cheapest: of one method, unless more of them save a good part of the time."""
+        """Numbers of the methods that answer so many times these events in the least time, if each
+        event goes to its cheapest: of one method, unless more of them save a good part of the
+        time."""
         costs = self.costs(met)
-        calls = {n: per_call(METHODS[n], met.shape) * self.rates[METHODS[n]][0] for n in self._able(met.shape)}
+        calls = {
+            n: per_call(METHODS[n], met.shape) * self.rates[METHODS[n]][0]
+            for n in self._able(met.shape)
+        }
 
         def total(ways: tuple[int, ...]) -> float:
             return sum(calls[n] for n in ways) + times * float(costs[list(ways)].min(axis=0).sum())
@@ -136,17 +163,29 @@ class Router:
     def run(
         self, methods: Methods, rows: Rows, events: Events, ways: tuple[int, ...] | None = None
     ) -> list[tuple[str, Ints, Found]]:
-        """Each event by its method: that, the places of events, and who they affect.  If one method is for all,
-        nothing is looked up that it does not need.  `ways`, if it was asked which are worth it, of more events than
-        these."""
+        """Each event by its method: that, the places of events, and who they affect.  If one method
+        is for all, nothing is looked up that it does not need.  `ways`, if it was asked which are
+        worth it, of more events than these."""
         every, ways = np.arange(events.b.size), ways or self.ask(methods, rows, events)
         if len(ways) == 1:
             method = METHODS[ways[0]]
-            return [(method, every, methods.run(method, rows.c, methods.meet(rows, events, counts=method != "groups")))]
+            return [
+                (
+                    method,
+                    every,
+                    methods.run(
+                        method, rows.c, methods.meet(rows, events, counts=method != "groups")
+                    ),
+                )
+            ]
         met = methods.meet(rows, events)
         chosen = self._among(ways, met)
         parts = [(METHODS[n], np.flatnonzero(chosen == n)) for n in ways]
-        return [(method, own, methods.run(method, rows.c, met.take(own))) for method, own in parts if own.size]
+        return [
+            (method, own, methods.run(method, rows.c, met.take(own)))
+            for method, own in parts
+            if own.size
+        ]
 
     def ask(self, methods: Methods, rows: Rows, events: Events) -> tuple[int, ...]:
         """Numbers of the methods that are worth it, as some of the events tell."""
@@ -155,7 +194,11 @@ class Router:
         return self.ways(methods.meet(rows, events.take(some)), every.size / max(1, some.size))
 
     def _able(self, shape: Shape) -> list[int]:
-        return [number for number, method in enumerate(METHODS) if method in self.rates and method in shape.ways]
+        return [
+            number
+            for number, method in enumerate(METHODS)
+            if method in self.rates and method in shape.ways
+        ]
 
     def _among(self, ways: tuple[int, ...], met: Met) -> Ints:
         found: Ints = np.array(ways)[np.argmin(self.costs(met)[list(ways)], axis=0)]
@@ -163,31 +206,40 @@ class Router:
 
 
 def like(met: Met, size: int) -> list[Ints]:
-    """The places of events that something joins, so many together: of like numbers of rows, then of queries."""
+    """The places of events that something joins, so many together: of like numbers of rows, then of
+    queries."""
     rows, having = met.rows, met.having
     joined = np.flatnonzero(rows > 0)
     batches = max(1, joined.size // size)
     strips = np.array_split(joined[np.argsort(rows[joined], kind="stable")], round(batches**0.5))
     by_having = [strip[np.argsort(having[strip], kind="stable")] for strip in strips]
     each = max(1, round(batches / len(strips)))
-    return [np.sort(part) for strip in by_having for part in np.array_split(strip, each) if part.size]
+    return [
+        np.sort(part) for strip in by_having for part in np.array_split(strip, each) if part.size
+    ]
 
 
-# -- measuring --------------------------------------------------------------------------------------
+# -- measuring
+# --------------------------------------------------------------------------------------
 
 
-def _line(method: str, methods: Methods, row_c: Numbers, batches: Sequence[Met]) -> tuple[float, ...]:
+def _line(
+    method: str, methods: Methods, row_c: Numbers, batches: Sequence[Met]
+) -> tuple[float, ...]:
     points = [point for met in batches for point in _timed(method, methods, row_c, met)]
     assert points, "no event joins anything"
     return tuple(_least_squares(np.array(points)).tolist())
 
 
 def _timed(method: str, methods: Methods, row_c: Numbers, met: Met) -> Iterator[Floats]:
-    """What a call and its events are by a second, of as many events as the budget is for, and of a few of those."""
+    """What a call and its events are by a second, of as many events as the budget is for, and of a
+    few of those."""
     budget_s = GROUPS_BUDGET_S if method == "groups" else BUDGET_S
     some = met.take(np.arange(min(1, met.first.size)))
     methods.run(method, row_c, some)  # compiled, if it was not
-    while (took := _seconds(method, methods, row_c, some)) < budget_s / 2 and some.first.size < met.first.size:
+    while (
+        took := _seconds(method, methods, row_c, some)
+    ) < budget_s / 2 and some.first.size < met.first.size:
         some = _spread(met, max(4 * some.first.size, int(some.first.size * budget_s / took / 2)))
     yield _point(method, some, took)
     if some.first.size >= FEW:
@@ -197,7 +249,11 @@ def _timed(method: str, methods: Methods, row_c: Numbers, met: Met) -> Iterator[
 
 def _spread(met: Met, count: int) -> Met:
     """So many of the events, from all of them."""
-    return met.take(np.linspace(0, met.first.size - 1, count).astype(np.int64)) if count < met.first.size else met
+    return (
+        met.take(np.linspace(0, met.first.size - 1, count).astype(np.int64))
+        if count < met.first.size
+        else met
+    )
 
 
 def _point(method: str, met: Met, took: float) -> Floats:
@@ -220,7 +276,9 @@ def _least_squares(lines: Floats) -> Floats:
     kept = scale > 0
     while True:
         rates = np.zeros(scale.size)
-        rates[kept] = np.linalg.lstsq(lines[:, kept] / scale[kept], np.ones(len(lines)), rcond=None)[0]
+        rates[kept] = np.linalg.lstsq(
+            lines[:, kept] / scale[kept], np.ones(len(lines)), rcond=None
+        )[0]
         if np.all(rates >= 0):
             return rates / np.where(scale > 0, scale, 1)
         kept[int(np.argmin(rates))] = False

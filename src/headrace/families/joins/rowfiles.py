@@ -1,8 +1,9 @@
-"""Rows of a relation as its rounds brought them: one Arrow file for each batch that a worker was given.
+"""Rows of a relation as its rounds brought them: one Arrow file for each batch that a worker was
+given.
 
-A file has the columns of the relation, and of each row its kind (`runtime/family.py`) and whether it comes or goes.  A
-row of a table that goes is written once more, with the place it had: round, part and index.  Files are mapped: a row
-costs nothing until somebody looks at it, but its checksum.
+A file has the columns of the relation, and of each row its kind (`runtime/family.py`) and whether
+it comes or goes.  A row of a table that goes is written once more, with the place it had: round,
+part and index.  Files are mapped: a row costs nothing until somebody looks at it, but its checksum.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ COMES, GOES = 1, -1
 
 @dataclass(frozen=True, slots=True)
 class RowFile:
-    """`rows` in the file; `growth`: how many more there are of the relation with it; `newest_us`: newest event time."""
+    """`rows` in the file; `growth`: how many more there are of the relation with it; `newest_us`:
+    newest event time."""
 
     path: str
     round_id: int

@@ -26,7 +26,13 @@ class Rectangles:
     c_hi: Numbers
 
     def take(self, chosen: Ints) -> Rectangles:
-        return Rectangles(self.ids[chosen], self.a_lo[chosen], self.a_hi[chosen], self.c_lo[chosen], self.c_hi[chosen])
+        return Rectangles(
+            self.ids[chosen],
+            self.a_lo[chosen],
+            self.a_hi[chosen],
+            self.c_lo[chosen],
+            self.c_hi[chosen],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +70,20 @@ class SelectIndex:
         trees = [_Tree.of(queries.take(order[a:b])) for a, b in pairwise(bounds)]
         entries = [tree.at[-1] for tree in trees]
         shift = np.cumsum([0, *entries])
-        at = np.concatenate([*(tree.at[:-1] + s for tree, s in zip(trees, shift[:-1], strict=True)), shift[-1:]])
+        at = np.concatenate(
+            [*(tree.at[:-1] + s for tree, s in zip(trees, shift[:-1], strict=True)), shift[-1:]]
+        )
         groups = SelectGroups(
             np.array([tree.point for tree in trees], queries.c_lo.dtype),
-            np.cumsum([0, *(tree.cuts.size for tree in trees)]), np.concatenate([tree.cuts for tree in trees]),
+            np.cumsum([0, *(tree.cuts.size for tree in trees)]),
+            np.concatenate([tree.cuts for tree in trees]),
             np.array([tree.width for tree in trees], np.int64),
-            np.cumsum([0, *(tree.at.size - 1 for tree in trees)])[:-1], at,
-            np.concatenate([tree.left for tree in trees]), np.concatenate([tree.right for tree in trees]),
+            np.cumsum([0, *(tree.at.size - 1 for tree in trees)])[:-1],
+            at,
+            np.concatenate([tree.left for tree in trees]),
+            np.concatenate([tree.right for tree in trees]),
             np.concatenate([tree.of_right for tree in trees]),
-        )  # fmt: skip
+        )
         depth = sum(int(tree.width).bit_length() for tree in trees)
         return SelectIndex(groups, np.concatenate([tree.ids for tree in trees]), depth)
 
@@ -105,7 +116,9 @@ class SelectIndex:
         counts = self.count(records, events)
         ends = np.cumsum(counts)
         out = np.empty(int(counts.sum()), np.int64)
-        kernels.write_affected(self.groups, self.ids, records, records.event.size, ends - counts, out)
+        kernels.write_affected(
+            self.groups, self.ids, records, records.event.size, ends - counts, out
+        )
         return ends, out
 
 
@@ -141,7 +154,9 @@ class _Tree:
         of_right = (place[by_right] - at[node]).astype(np.int32)
         lefts, rights = entry[by_left], entry[by_right]
         point = own.c_lo.max()  # the greatest left end is common to all
-        return _Tree(point, cuts, width, at, own.c_lo[lefts], own.c_hi[rights], of_right, own.ids[lefts])
+        return _Tree(
+            point, cuts, width, at, own.c_lo[lefts], own.c_hi[rights], of_right, own.ids[lefts]
+        )
 
 
 def _after(ends: Numbers) -> Numbers:

@@ -1,13 +1,14 @@
 """Equality joins with local selections by stabbing groups, compiled (thesis 4.3.2).
 
-A query asks for pairs of rows with the same b, a of the event within one range, c of the row of S within another.
-Queries are grouped by their ranges of c.  Rows of S that join an event are in order of c; as with bands, a query of a
-group with the point p has a row only if it has one of the two neighbours of p.  It is affected if its range of a holds
-the event's too.
+A query asks for pairs of rows with the same b, a of the event within one range, c of the row of S
+within another. Queries are grouped by their ranges of c.  Rows of S that join an event are in order
+of c; as with bands, a query of a group with the point p has a row only if it has one of the two
+neighbours of p.  It is affected if its range of a holds the event's too.
 
-So that this takes no look at each query, every group has a *segment tree* over the ends of its ranges of a: a range is
-the union of few nodes, and the nodes on the path to a value are those whose queries have it.  A node keeps its queries
-by left end of c and by falling right end: two counts a node say who is affected, as with bands.
+So that this takes no look at each query, every group has a *segment tree* over the ends of its
+ranges of a: a range is the union of few nodes, and the nodes on the path to a value are those whose
+queries have it.  A node keeps its queries by left end of c and by falling right end: two counts a
+node say who is affected, as with bands.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from headrace.families.joins.band_kernels import Runs, count_down_to, count_up_t
 
 
 class SelectGroups(NamedTuple):
-    """Trees of all groups.  `cuts[cut_at[g]]` … are the ends of the ranges of a of group g, as places where who holds a
-    value changes: place i is for values from cut i on, below the next.  Its tree has `width[g]` leaves, a power of two;
-    node n of it (root 1) has entries `at[node_at[g] + n]` …
+    """Trees of all groups.  `cuts[cut_at[g]]` … are the ends of the ranges of a of group g, as
+    places where who holds a value changes: place i is for values from cut i on, below the next.
+    Its tree has `width[g]` leaves, a power of two; node n of it (root 1) has entries `at[node_at[g]
+    + n]` …
 
-    `of_right` holds for each entry in right order its place in left order, counted from the node's first."""
+    `of_right` holds for each entry in right order its place in left order, counted from the node's
+    first."""
 
     point: Numbers
     cut_at: Ints
@@ -64,9 +67,12 @@ def joining(row_b: Numbers, event_b: Numbers, first: Ints, last: Ints) -> None:
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def reach(values: Numbers, start: int, stop: int, limit: Any, is_past: bool) -> int:
-    """The first place from `start` on with a value ≥ limit, or > limit: steps that double, then halve."""
+    """The first place from `start` on with a value ≥ limit, or > limit: steps that double, then
+    halve."""
     step, low = 1, start
-    while low + step <= stop and (values[low + step - 1] < limit or (is_past and values[low + step - 1] == limit)):
+    while low + step <= stop and (
+        values[low + step - 1] < limit or (is_past and values[low + step - 1] == limit)
+    ):
         low += step
         step *= 2
     high = min(low + step - 1, stop)
@@ -81,9 +87,17 @@ def reach(values: Numbers, start: int, stop: int, limit: Any, is_past: bool) -> 
 
 @numba.njit(cache=True, nogil=True)
 def probe(
-    groups: SelectGroups, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers, start: int, stop: int, out: Nodes
-) -> int:  # fmt: skip
-    """The records of the events `start` … `stop` - 1; how many there are.  Events without rows have none."""
+    groups: SelectGroups,
+    row_c: Numbers,
+    first: Ints,
+    last: Ints,
+    event_a: Numbers,
+    start: int,
+    stop: int,
+    out: Nodes,
+) -> int:
+    """The records of the events `start` … `stop` - 1; how many there are.  Events without rows have
+    none."""
     written = 0
     for g in range(groups.point.size):
         p, cut_at, cut_end = groups.point[g], groups.cut_at[g], groups.cut_at[g + 1]
@@ -100,9 +114,17 @@ def probe(
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def walk(
-    groups: SelectGroups, g: int, leaf: int, row_c: Numbers, place: int, first: int, last: int, event: int, out: Nodes,
+    groups: SelectGroups,
+    g: int,
+    leaf: int,
+    row_c: Numbers,
+    place: int,
+    first: int,
+    last: int,
+    event: int,
+    out: Nodes,
     written: int,
-) -> int:  # fmt: skip
+) -> int:
     """From a leaf up to the root; rows before `place` are not above the point."""
     node = groups.width[g] + leaf
     while node:
@@ -133,7 +155,9 @@ def count_affected(groups: SelectGroups, records: Nodes, size: int, counts: Ints
 
 
 @numba.njit(cache=True, nogil=True)
-def write_affected(groups: SelectGroups, ids: Ints, records: Nodes, size: int, cursor: Ints, out: Ints) -> None:
+def write_affected(
+    groups: SelectGroups, ids: Ints, records: Nodes, size: int, cursor: Ints, out: Ints
+) -> None:
     """The queries each event affects, from its cursor on; `ids` are of entries in left order."""
     for r in range(size):
         event, start, lefts = records.event[r], groups.at[records.node[r]], records.lefts[r]
@@ -148,10 +172,17 @@ def write_affected(groups: SelectGroups, ids: Ints, records: Nodes, size: int, c
 
 @numba.njit(cache=True, nogil=True)
 def write_runs(
-    c_lo: Numbers, c_hi: Numbers, at: Ints, queries: Ints, row_c: Numbers, first: Ints, last: Ints, out: Runs
-) -> None:  # fmt: skip
-    """The rows of each answer, of queries that have some: those of event e are `queries[at[e]]` … `queries[at[e + 1]]`,
-    named by the places of their ranges of c."""
+    c_lo: Numbers,
+    c_hi: Numbers,
+    at: Ints,
+    queries: Ints,
+    row_c: Numbers,
+    first: Ints,
+    last: Ints,
+    out: Runs,
+) -> None:
+    """The rows of each answer, of queries that have some: those of event e are `queries[at[e]]` …
+    `queries[at[e + 1]]`, named by the places of their ranges of c."""
     for e in range(first.size):
         for k in range(at[e], at[e + 1]):
             q = queries[k]
@@ -160,8 +191,11 @@ def write_runs(
 
 
 @numba.njit(cache=True, nogil=True)
-def assign_nodes(width: int, low: Ints, high: Ints, counts: Ints, at: Ints, entry: Ints, write: bool) -> None:
-    """Cut each span of leaves low … high - 1 into nodes: count the entries of each, or write the span there."""
+def assign_nodes(
+    width: int, low: Ints, high: Ints, counts: Ints, at: Ints, entry: Ints, write: bool
+) -> None:
+    """Cut each span of leaves low … high - 1 into nodes: count the entries of each, or write the
+    span there."""
     for q in range(low.size):
         left, right = low[q] + width, high[q] + width
         while left < right:

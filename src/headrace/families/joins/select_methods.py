@@ -1,12 +1,15 @@
-"""The ways to find the select-joins that an event affects, over the same queries; each gives the same answer.
+"""The ways to find the select-joins that an event affects, over the same queries; each gives the
+same answer.
 
-- *groups*: stabbing groups (`select_kernels.py`), whatever joins and however many queries have the a.
-- *hotspots*: groups for the queries of large groups, select first for the scattered rest (thesis 4.2).
+- *groups*: stabbing groups (`select_kernels.py`), whatever joins and however many queries have the
+  a.
+- *hotspots*: groups for the queries of large groups, select first for the scattered rest (thesis
+  4.2).
 - *select_first*: find the queries that have the a, ask each for a row.
 - *join_first*: for each row that joins, find the queries that have the pair.
 
-Groups are kept by falling size, so hotspots are the first ones of the same index.  Queries that may be affected are
-listed in one room for all calls: a method is for one thread at a time.
+Groups are kept by falling size, so hotspots are the first ones of the same index.  Queries that may
+be affected are listed in one room for all calls: a method is for one thread at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +24,14 @@ from headrace.families.joins.interval_kernels import Located, fill, order_by_win
 from headrace.families.joins.intervals import IntervalIndex, offsets_of
 from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
 from headrace.families.joins.select_kernels import Nodes, joining
-from headrace.families.joins.select_rivals import Boxes, Marks, Packed, join_first, name_listed, select_stabbed
+from headrace.families.joins.select_rivals import (
+    Boxes,
+    Marks,
+    Packed,
+    join_first,
+    name_listed,
+    select_stabbed,
+)
 
 METHODS = ("groups", "hotspots", "select_first", "join_first")
 ALPHA = 0.001  # a group of this share of all queries is hot
@@ -31,8 +41,8 @@ UNBOUNDED = 2.0**62  # ends of one-sided ranges are at least this far away
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the time of a method depends on, whatever the event: groups, hot ones, scattered queries; leaves of the tree
-    of rectangles, and the share of them that hold a c."""
+    """What the time of a method depends on, whatever the event: groups, hot ones, scattered
+    queries; leaves of the tree of rectangles, and the share of them that hold a c."""
 
     groups: int
     hot_groups: int
@@ -43,13 +53,17 @@ class Shape:
     @property
     def ways(self) -> tuple[str, ...]:
         """Methods that are not the same as another one."""
-        return METHODS if self.hot_groups and self.scattered else tuple(m for m in METHODS if m != "hotspots")
+        return (
+            METHODS
+            if self.hot_groups and self.scattered
+            else tuple(m for m in METHODS if m != "hotspots")
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """Events, the rows `first` … `last` - 1 that join each, and where its a is among the ranges of all queries and of
-    the scattered ones."""
+    """Events, the rows `first` … `last` - 1 that join each, and where its a is among the ranges of
+    all queries and of the scattered ones."""
 
     shape: Shape
     events: Events
@@ -74,7 +88,9 @@ class Met:
 
     def take(self, chosen: Ints) -> Met:
         events = self.events.take(chosen)
-        stabs, cold = (Located(*(column[chosen] for column in own)) for own in (self.stabs, self.cold_stabs))
+        stabs, cold = (
+            Located(*(column[chosen] for column in own)) for own in (self.stabs, self.cold_stabs)
+        )
         return Met(self.shape, events, self.first[chosen], self.last[chosen], stabs, cold)
 
 
@@ -96,21 +112,27 @@ class Found:
 
 
 class Methods:
-    """The indexes of all methods over the same queries.  `group` is the stabbing group of each one's range of c; one
-    of at least `alpha` of all queries is hot, and all groups are, if the others together have fewer."""
+    """The indexes of all methods over the same queries.  `group` is the stabbing group of each
+    one's range of c; one of at least `alpha` of all queries is hot, and all groups are, if the
+    others together have fewer."""
 
     def __init__(self, queries: Rectangles, group: Ints32, alpha: float = ALPHA) -> None:
         rank, hot = _by_size(group, alpha)
         self.groups = SelectIndex.build(queries, rank[group])
         self._hot = _first_groups(self.groups, hot)
-        cold, places = np.flatnonzero(rank[group] >= hot), np.arange(queries.ids.size, dtype=np.int32)
+        cold, places = (
+            np.flatnonzero(rank[group] >= hot),
+            np.arange(queries.ids.size, dtype=np.int32),
+        )
         self._stabs = IntervalIndex.build(places, queries.a_lo, queries.a_hi)
         self._cold_stabs = IntervalIndex.build(places[cold], queries.a_lo[cold], queries.a_hi[cold])
         self._boxes = Boxes(queries.a_lo, queries.a_hi, queries.c_lo, queries.c_hi)
         self._packed, self._ids = Packed.of(queries), queries.ids
         self._marked: Ints32 = np.full(queries.ids.size, -1, np.int32)  # between calls, none is
         self._room: Ints32 = np.empty(max(ROOM, queries.ids.size), np.int32)
-        self.shape = Shape(rank.size, hot, cold.size, int(self._packed.levels[1]), _crowding(self._packed))
+        self.shape = Shape(
+            rank.size, hot, cold.size, int(self._packed.levels[1]), _crowding(self._packed)
+        )
 
     def meet(self, rows: Rows, events: Events, *, counts: bool = True) -> Met:
         """Without `counts`, which *groups* alone does not need, nobody has the a of an event."""
@@ -129,7 +151,10 @@ class Methods:
         if method == "groups":
             return Found(self._probe(self.groups, row_c, met), None)
         if method == "hotspots":
-            return Found(self._probe(self._hot, row_c, met), self._select(self._cold_stabs, met.cold_stabs, row_c, met))
+            return Found(
+                self._probe(self._hot, row_c, met),
+                self._select(self._cold_stabs, met.cold_stabs, row_c, met),
+            )
         if method == "select_first":
             return Found(None, self._select(self._stabs, met.stabs, row_c, met))
         return Found(None, self._join_first(row_c, met))
@@ -142,7 +167,9 @@ class Methods:
             by_group = np.split(ids, ends[:-1])[:events]  # of no events, one part is left
         if found.lists is not None:
             spans = zip(found.lists.at[:-1].tolist(), found.lists.counts.tolist(), strict=True)
-            one_by_one = [self._ids[found.lists.ids[start : start + count]] for start, count in spans]
+            one_by_one = [
+                self._ids[found.lists.ids[start : start + count]] for start, count in spans
+            ]
         return [np.concatenate(both) for both in zip(by_group, one_by_one, strict=True)]
 
     def _probe(self, index: SelectIndex, row_c: Numbers, met: Met) -> Nodes:
@@ -162,7 +189,9 @@ class Methods:
             order_by_window(window[part], index.windows.edges.size, order)
             own = Located(window[part], stabs.begun[part], stabs.ended[part], order)
             fill(index.windows, own, at[:-1].copy(), self._room)
-            return select_stabbed(self._boxes, at, self._room, row_c, met.first[part], met.last[part], counts)
+            return select_stabbed(
+                self._boxes, at, self._room, row_c, met.first[part], met.last[part], counts
+            )
 
         return self._listed(having, listed)
 
@@ -171,21 +200,33 @@ class Methods:
 
         def listed(part: slice, counts: Ints) -> int:
             at, marks = offsets_of(having[part]), Marks(self._marked, counts)
-            join_first(packed.boxes, packed.nodes, packed.levels, row_c, met.first[part], met.last[part],
-                       met.events.a[part], marks, at, self._room)  # fmt: skip
+            join_first(
+                packed.boxes,
+                packed.nodes,
+                packed.levels,
+                row_c,
+                met.first[part],
+                met.last[part],
+                met.events.a[part],
+                marks,
+                at,
+                self._room,
+            )
             return name_listed(packed.order, at, counts, self._marked, self._room)
 
         return self._listed(having, listed)
 
     def _listed(self, having: Ints32, listed: Callable[[slice, Ints], int]) -> Lists:
-        """Lists of at most so many queries an event, made for so few events at a time that they are in the cache."""
+        """Lists of at most so many queries an event, made for so few events at a time that they are
+        in the cache."""
         counts = np.empty(having.size, np.int64)
         ids = [self._room[: listed(part, counts[part])].copy() for part in parts(having, ROOM)]
         return Lists(offsets_of(counts), counts, np.concatenate(ids or [self._room[:0]]))
 
 
 def parts(having: Ints32, room: int) -> Iterator[slice]:
-    """Of events, one after the other: each for no more queries than there is room for, or of a single event."""
+    """Of events, one after the other: each for no more queries than there is room for, or of a
+    single event."""
     start, ends = 0, np.cumsum(having, dtype=np.int64)
     while start < having.size:
         limit = room + (ends[start - 1] if start else 0)
@@ -207,18 +248,25 @@ def _first_groups(index: SelectIndex, count: int) -> SelectIndex:
     """Nodes keep their numbers."""
     own = index.groups
     first = own._replace(
-        point=own.point[:count], cut_at=own.cut_at[: count + 1], width=own.width[:count], node_at=own.node_at[:count]
+        point=own.point[:count],
+        cut_at=own.cut_at[: count + 1],
+        width=own.width[:count],
+        node_at=own.node_at[:count],
     )
     return SelectIndex(first, index.ids, sum(int(width).bit_length() for width in first.width))
 
 
 def _crowding(packed: Packed) -> float:
-    """Of leaves, that hold a c: as if c were uniform from where nearly all ranges begin to where they end."""
+    """Of leaves, that hold a c: as if c were uniform from where nearly all ranges begin to where
+    they end."""
     boxes, leaves = packed.boxes, packed.nodes
     ends = np.concatenate((boxes.c_lo, boxes.c_hi)).astype(np.float64)
     ends = ends[np.abs(ends) < UNBOUNDED]
     if not ends.size:
         return 1.0
     first, last = np.quantile(ends, (0.01, 0.99), method="nearest")
-    lo, hi = (np.clip(side[: packed.levels[1]].astype(np.float64), first, last) for side in (leaves.c_lo, leaves.c_hi))
+    lo, hi = (
+        np.clip(side[: packed.levels[1]].astype(np.float64), first, last)
+        for side in (leaves.c_lo, leaves.c_hi)
+    )
     return float(np.mean(hi - lo) / (last - first)) if first < last else 1.0

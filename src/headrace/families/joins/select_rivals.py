@@ -1,8 +1,8 @@
-"""Equality joins with local selections without groups, compiled: the methods stabbing groups are measured against, and
-the way for queries that are not clustered (thesis 4.3.2 and 4.5.1).
+"""Equality joins with local selections without groups, compiled: the methods stabbing groups are
+measured against, and the way for queries that are not clustered (thesis 4.3.2 and 4.5.1).
 
-Each tells, for one event after the other, which queries are affected: marked with the number of the event, and counted.
-Rows `first` … `last` - 1 of S join an event; they are in order of c.
+Each tells, for one event after the other, which queries are affected: marked with the number of the
+event, and counted. Rows `first` … `last` - 1 of S join an event; they are in order of c.
 """
 
 from __future__ import annotations
@@ -37,12 +37,16 @@ class Boxes(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True)
-def naive(queries: Boxes, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers, marks: Marks) -> None:
+def naive(
+    queries: Boxes, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers, marks: Marks
+) -> None:
     """Join first, then ask every query (SJ-JoinFirst-S)."""
     for e in range(event_a.size):
         a, found = event_a[e], 0
         for q in range(queries.a_lo.size):
-            if queries.a_lo[q] <= a <= queries.a_hi[q] and has_row(queries, q, row_c, first[e], last[e]):
+            if queries.a_lo[q] <= a <= queries.a_hi[q] and has_row(
+                queries, q, row_c, first[e], last[e]
+            ):
                 marks.event[q] = e
                 found += 1
         marks.counts[e] = found
@@ -63,8 +67,14 @@ def has_row(queries: Boxes, q: int, row_c: Numbers, first: int, last: int) -> bo
 
 @numba.njit(cache=True, nogil=True)
 def select_first(
-    queries: Boxes, most: Numbers, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers, marks: Marks
-) -> None:  # fmt: skip
+    queries: Boxes,
+    most: Numbers,
+    row_c: Numbers,
+    first: Ints,
+    last: Ints,
+    event_a: Numbers,
+    marks: Marks,
+) -> None:
     """Find the queries whose range of a holds the event's, ask each for a row (SJ-SelectFirst).
 
     Queries are by left end of a; `most[q]` is the greatest right end of a up to q."""
@@ -83,9 +93,9 @@ def select_first(
 @numba.njit(cache=True, nogil=True)
 def select_stabbed(
     queries: Boxes, at: Ints, ids: Ints32, row_c: Numbers, first: Ints, last: Ints, counts: Ints
-) -> int:  # fmt: skip
-    """Of the queries `ids[at[e]]` … that have the a of each event, keep those that have a row, one list after the
-    other; how many those are."""
+) -> int:
+    """Of the queries `ids[at[e]]` … that have the a of each event, keep those that have a row, one
+    list after the other; how many those are."""
     to = 0
     for e in range(counts.size):
         began = to
@@ -97,12 +107,14 @@ def select_stabbed(
     return to
 
 
-# -- join first: a packed R-tree of the rectangles ----------------------------------------------------
+# -- join first: a packed R-tree of the rectangles
+# ----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Rectangles in slabs of c, within each by a; LEAF neighbours are a node, LEAF nodes one of the next level.
+    """Rectangles in slabs of c, within each by a; LEAF neighbours are a node, LEAF nodes one of the
+    next level.
 
     Nodes of level l are at `levels[l]` … `levels[l + 1]`; `order[q]` is where the rectangle was."""
 
@@ -115,7 +127,9 @@ class Packed:
     def of(queries: Rectangles) -> Packed:
         slabs = max(1, round((queries.ids.size / LEAF) ** 0.5))
         by_c = np.argsort(queries.c_lo)
-        order = np.concatenate([own[np.argsort(queries.a_lo[own])] for own in np.array_split(by_c, slabs)])
+        order = np.concatenate(
+            [own[np.argsort(queries.a_lo[own])] for own in np.array_split(by_c, slabs)]
+        )
         sides = (queries.a_lo, queries.a_hi, queries.c_lo, queries.c_hi)
         boxes = Boxes(*(side[order] for side in sides))
         levels = [_spans(boxes)]
@@ -129,17 +143,28 @@ def _spans(boxes: Boxes) -> Boxes:
     """What each LEAF neighbours span."""
     starts = np.arange(0, boxes.a_lo.size, LEAF)
     return Boxes(
-        np.minimum.reduceat(boxes.a_lo, starts), np.maximum.reduceat(boxes.a_hi, starts),
-        np.minimum.reduceat(boxes.c_lo, starts), np.maximum.reduceat(boxes.c_hi, starts),
-    )  # fmt: skip
+        np.minimum.reduceat(boxes.a_lo, starts),
+        np.maximum.reduceat(boxes.a_hi, starts),
+        np.minimum.reduceat(boxes.c_lo, starts),
+        np.maximum.reduceat(boxes.c_hi, starts),
+    )
 
 
 @numba.njit(cache=True, nogil=True)
 def join_first(
-    queries: Boxes, nodes: Boxes, levels: Ints, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers, marks: Marks,
-    at: Ints, ids: Ints32,
-) -> None:  # fmt: skip
-    """Join, then find the rectangles that hold each pair (SJ-JoinFirst-E); they are listed from `at[e]` on."""
+    queries: Boxes,
+    nodes: Boxes,
+    levels: Ints,
+    row_c: Numbers,
+    first: Ints,
+    last: Ints,
+    event_a: Numbers,
+    marks: Marks,
+    at: Ints,
+    ids: Ints32,
+) -> None:
+    """Join, then find the rectangles that hold each pair (SJ-JoinFirst-E); they are listed from
+    `at[e]` on."""
     stack = np.empty(LEAF * levels.size, np.int64)
     for e in range(event_a.size):
         a, to = event_a[e], at[e]
@@ -150,10 +175,19 @@ def join_first(
 
 @numba.njit(cache=True, nogil=True)
 def list_holding(
-    queries: Boxes, nodes: Boxes, levels: Ints, c: Any, a: Any, event: int, marked: Ints32, stack: Ints, to: int,
+    queries: Boxes,
+    nodes: Boxes,
+    levels: Ints,
+    c: Any,
+    a: Any,
+    event: int,
+    marked: Ints32,
+    stack: Ints,
+    to: int,
     ids: Ints32,
-) -> int:  # fmt: skip
-    """List the rectangles that hold the point and are not marked with the event yet; where the list ends then."""
+) -> int:
+    """List the rectangles that hold the point and are not marked with the event yet; where the list
+    ends then."""
     top, level = 1, levels.size - 2
     stack[0] = levels[level]
     while top:
@@ -166,7 +200,9 @@ def list_holding(
             level += 1
         start = (node - levels[level]) * LEAF
         if level:
-            for child in range(levels[level - 1] + start, min(levels[level - 1] + start + LEAF, levels[level])):
+            for child in range(
+                levels[level - 1] + start, min(levels[level - 1] + start + LEAF, levels[level])
+            ):
                 stack[top] = child
                 top += 1
             continue
@@ -180,8 +216,8 @@ def list_holding(
 
 @numba.njit(cache=True, nogil=True)
 def name_listed(order: Ints, at: Ints, counts: Ints, marked: Ints32, ids: Ints32) -> int:
-    """Name listed rectangles by where they were, one list after the other, and take their marks away, so that not all
-    marks must be written over for every call; how many are listed."""
+    """Name listed rectangles by where they were, one list after the other, and take their marks
+    away, so that not all marks must be written over for every call; how many are listed."""
     to = 0
     for e in range(counts.size):
         for k in range(at[e], at[e] + counts[e]):

@@ -1,8 +1,8 @@
 """The shapes records of who is affected are written in, and read from.
 
-Of few groups almost every event affects some query of each: then a file has two columns a group.  Otherwise it has a
-row for each event and group, or node of a group's tree, that have anything to do with each other.  Queries that are
-found one by one are listed: a row for each event and query.
+Of few groups almost every event affects some query of each: then a file has two columns a group.
+Otherwise it has a row for each event and group, or node of a group's tree, that have anything to do
+with each other.  Queries that are found one by one are listed: a row for each event and query.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class Found:
 
     def joined(self, other: Found) -> Found:
         """With later ones of the same shape."""
-        methods = {name: int(count) for name, count in summed((self.methods, other.methods)).items()}
+        methods = {
+            name: int(count) for name, count in summed((self.methods, other.methods)).items()
+        }
         rates = other.rates if self.rates is None else self.rates
         tables = pa.concat_tables([self.table, other.table])
         return Found(tables, methods, rates, summed((self.costs_s, other.costs_s)))
@@ -66,7 +68,12 @@ def dense(event: Ints, found: tuple[Numbers, Numbers]) -> pa.Table:
 def sparse(event: Ints, found: tuple[Numbers, Numbers]) -> pa.Table:
     lefts, rights = found
     group, place = np.nonzero(lefts | rights)
-    values = event[place].astype(np.int32), group.astype(np.int32), lefts[group, place], rights[group, place]
+    values = (
+        event[place].astype(np.int32),
+        group.astype(np.int32),
+        lefts[group, place],
+        rights[group, place],
+    )
     return pa.table(dict(zip("enlr", map(pa.array, values), strict=True)))
 
 
@@ -106,7 +113,9 @@ def of_sparse(records: pa.Table) -> Iterator[Part]:
             yield int(node[places[0]]), event[places], lefts[places], rights[places]
 
 
-def prefixes(at: int, of_right: Any, ids: Ints, event: Ints, lefts: Ints, rights: Ints) -> tuple[Ints, Ints]:
+def prefixes(
+    at: int, of_right: Any, ids: Ints, event: Ints, lefts: Ints, rights: Ints
+) -> tuple[Ints, Ints]:
     """The queries that so many by left end, and by right end, are."""
     by_left = ids[spread(np.full(lefts.size, at), lefts)]
     by_right = ids[at + of_right[spread(np.full(rights.size, at), rights)]]
@@ -116,4 +125,6 @@ def prefixes(at: int, of_right: Any, ids: Ints, event: Ints, lefts: Ints, rights
 
 def joined(found: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
     none = [np.empty(0, np.int64)]
-    return np.concatenate(none + [e for e, _ in found]), np.concatenate(none + [q for _, q in found])
+    return np.concatenate(none + [e for e, _ in found]), np.concatenate(
+        none + [q for _, q in found]
+    )

@@ -1,4 +1,5 @@
-"""What the joins and filters of a home share, for EXPLAIN and forecasts: kept up to date as they come and go."""
+"""What the joins and filters of a home share, for EXPLAIN and forecasts: kept up to date as they
+come and go."""
 
 from __future__ import annotations
 
@@ -6,7 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from headrace.families.contract import Planned
 from headrace.families.joins.cost import price_s
-from headrace.families.joins.explain import Asked, asked_of, event_s, explain_join_query, explain_joins
+from headrace.families.joins.explain import (
+    Asked,
+    asked_of,
+    event_s,
+    explain_join_query,
+    explain_joins,
+)
 from headrace.families.joins.level import sides_of
 from headrace.families.joins.plan import Box, Joint, Share
 from headrace.families.joins.residue import asked_of_spark
@@ -35,16 +42,24 @@ class JoinsPlan:
         _ = self._joints
 
     def explain(self, relation: Relation, rounds: Histories) -> list[str]:
-        return explain_joins(relation.name, self._joints, _kept(rounds), newest_load(rounds.get(relation.name, ())))
+        return explain_joins(
+            relation.name, self._joints, _kept(rounds), newest_load(rounds.get(relation.name, ()))
+        )
 
     def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
         query, share = self._queries[query_id].registered.query, _share(self._queries[query_id])
         load = newest_load(rounds.get(query.source, ()))
         return [
             f"standing {'filters' if query.joined is None else 'joins'}",
-            *explain_join_query(query.source, share, self._joints, _kept(rounds), load,
-                                asked_of_spark(query, share.residue)),
-        ]  # fmt: skip
+            *explain_join_query(
+                query.source,
+                share,
+                self._joints,
+                _kept(rounds),
+                load,
+                asked_of_spark(query, share.residue),
+            ),
+        ]
 
     def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
         history = rounds.get(relation.name, ())

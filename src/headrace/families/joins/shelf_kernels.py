@@ -1,8 +1,9 @@
 """Intervals in order of their left end, some coming and some going, compiled.
 
-A *shelf* keeps them in blocks, each with the least right end in it, and the blocks in order.  One more
-or one less moves half a block; a sweep over all of them passes a block in one step where its least right end is all
-that matters.  Equal left ends are in order of their item, so that every entry has one place.
+A *shelf* keeps them in blocks, each with the least right end in it, and the blocks in order.  One
+more or one less moves half a block; a sweep over all of them passes a block in one step where its
+least right end is all that matters.  Equal left ends are in order of their item, so that every
+entry has one place.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ USED, FREE = 0, 1
 ITEM_MAX = np.iinfo(np.int32).max
 
 
-
 class Shelf(NamedTuple):
-    """`order[:counts[USED]]` are the blocks in order, none of them empty; `free[:counts[FREE]]` the spare ones."""
+    """`order[:counts[USED]]` are the blocks in order, none of them empty; `free[:counts[FREE]]` the
+    spare ones."""
 
     lo: Numbers
     hi: Numbers
@@ -91,7 +92,11 @@ def load(shelf: Shelf, lo: Numbers, hi: Numbers, item: Ints32) -> None:
     for start in range(0, lo.size, fill):
         stop = min(start + fill, lo.size)
         for i in range(start, stop):
-            shelf.lo[used, i - start], shelf.hi[used, i - start], shelf.item[used, i - start] = lo[i], hi[i], item[i]
+            shelf.lo[used, i - start], shelf.hi[used, i - start], shelf.item[used, i - start] = (
+                lo[i],
+                hi[i],
+                item[i],
+            )
         shelf.size[used] = stop - start
         shelf.order[used] = used
         note_least(shelf, used)
@@ -111,7 +116,8 @@ def note_least(shelf: Shelf, block: int) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def place_of(shelf: Shelf, lo: Any, item: int) -> tuple[int, int]:
-    """The rank of a block, and the first place in it that is not before (lo, item); of a shelf that is not empty."""
+    """The rank of a block, and the first place in it that is not before (lo, item); of a shelf that
+    is not empty."""
     low, high = 0, shelf.counts[USED]
     while high - low > 1:
         middle = (low + high) >> 1

@@ -1,8 +1,8 @@
 """Images of the rows of a relation that were there in some turns: what readers look events up in.
 
-All rows that ever came grow with the age of a home; what a turn can find does not.  A span has the rows that came since
-one turn and had not gone before another.  It goes along with who reads turn by turn: rows are added as they come, and
-those that are past left behind every so many turns.
+All rows that ever came grow with the age of a home; what a turn can find does not.  A span has the
+rows that came since one turn and had not gone before another.  It goes along with who reads turn by
+turn: rows are added as they come, and those that are past left behind every so many turns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ class Spans:
     """Of one relation.  `files`: of the turns from one up to another."""
 
     def __init__(
-        self, relation: str, store: Store, files: Callable[[int, int], Sequence[RowFile]], narrowed: Narrowed
+        self,
+        relation: str,
+        store: Store,
+        files: Callable[[int, int], Sequence[RowFile]],
+        narrowed: Narrowed,
     ) -> None:
         self._relation = relation
         self._store = store
@@ -52,7 +56,9 @@ class Spans:
         first = asked.first - asked.first % TURNS
         span, image = self._begun(key, Span(first, asked.last, asked.since))
         if span.last < asked.last:
-            image = self._with(image, self._files(max(span.last + 1, span.since), asked.last), joint, side)
+            image = self._with(
+                image, self._files(max(span.last + 1, span.since), asked.last), joint, side
+            )
             span = span._replace(last=asked.last)
         self._kept[key, first] = span, image
         while len(self._kept) > SPANS_MAX:
@@ -60,8 +66,8 @@ class Spans:
         return image
 
     def _begun(self, key: Hashable, asked: Span) -> tuple[Span, Image]:
-        """The nearest that has all that is asked for, as far as it goes; a new one begins earlier than it must, for
-        one turn may look further back than those before it."""
+        """The nearest that has all that is asked for, as far as it goes; a new one begins earlier
+        than it must, for one turn may look further back than those before it."""
         known = [first for own, first in self._kept if own == key and first <= asked.first]
         known = [first for first in known if self._kept[key, first][0].since <= asked.since]
         early = asked._replace(since=max(0, asked.since - TURNS))

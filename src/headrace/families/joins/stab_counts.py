@@ -1,8 +1,9 @@
 """How many of a set of intervals a value stabs, as a step function (chapter 4.4).
 
-The function changes at *events*: it rises at a left end, for that value on, and falls behind a right end, for what is
-above it.  Events with the same value and direction are one.  What lies between two events is a *piece*; piece t comes
-before event t, so there is one more of them than events.
+The function changes at *events*: it rises at a left end, for that value on, and falls behind a
+right end, for what is above it.  Events with the same value and direction are one.  What lies
+between two events is a *piece*; piece t comes before event t, so there is one more of them than
+events.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ class Density:
 
     @classmethod
     def uniform(cls, first: float, last: float) -> Self:
-        return cls(np.array([first, max(last, np.nextafter(first, np.inf))], np.float64), np.array([0.0, 1.0]))
+        return cls(
+            np.array([first, max(last, np.nextafter(first, np.inf))], np.float64),
+            np.array([0.0, 1.0]),
+        )
 
     @classmethod
     def of_histogram(cls, counts: ArrayLike, edges: ArrayLike) -> Self:
@@ -45,7 +49,8 @@ class Density:
 
 
 def domain_of(lo: Numbers, hi: Numbers) -> tuple[float, float]:
-    """From the least to the greatest end that is one: a one-sided interval has an end that is none."""
+    """From the least to the greatest end that is one: a one-sided interval has an end that is
+    none."""
     ends = np.concatenate((lo, hi))
     if ends.dtype.kind == "f":
         ends = ends[np.isfinite(ends)]
@@ -56,22 +61,27 @@ def domain_of(lo: Numbers, hi: Numbers) -> tuple[float, float]:
 
 
 def unit_of(values: Numbers) -> int:
-    """How far behind a right end the function falls: whole numbers at the next one, others at once."""
+    """How far behind a right end the function falls: whole numbers at the next one, others at
+    once."""
     return 0 if values.dtype.kind == "f" else 1
 
 
 class Counts:
     """The step function of a set of intervals, exactly, and what each of its pieces weighs.
 
-    `weight` is mass / height², so a weighted sum of squared errors is the mean squared relative error E² of the paper;
-    heights below 1 count as 1."""
+    `weight` is mass / height², so a weighted sum of squared errors is the mean squared relative
+    error E² of the paper; heights below 1 count as 1."""
 
     def __init__(self, lo: Numbers, hi: Numbers, density: Density | None = None) -> None:
         assert lo.dtype == hi.dtype and lo.shape == hi.shape, "two arrays of one type and length"
         self.rises, self._lo_event, risen = np.unique(lo, return_inverse=True, return_counts=True)
         self.falls, self._hi_event, fallen = np.unique(hi, return_inverse=True, return_counts=True)
-        self.rise_events = np.arange(self.rises.size) + np.searchsorted(self.falls, self.rises, "left")
-        self.fall_events = np.arange(self.falls.size) + np.searchsorted(self.rises, self.falls, "right")
+        self.rise_events = np.arange(self.rises.size) + np.searchsorted(
+            self.falls, self.rises, "left"
+        )
+        self.fall_events = np.arange(self.falls.size) + np.searchsorted(
+            self.rises, self.falls, "right"
+        )
         self.events = self.rises.size + self.falls.size
         self.heights = np.cumsum(self._spread(0.0, risen, -fallen))
         self.mass = self._masses(density or self._evenly(lo, hi))
@@ -95,7 +105,9 @@ class Counts:
         return Density.uniform(first, last + unit_of(lo))
 
     def _masses(self, density: Density) -> Floats:
-        places = self._spread(0.0, self.rises, self.falls.astype(np.float64) + unit_of(self.falls))[1:]
+        places = self._spread(0.0, self.rises, self.falls.astype(np.float64) + unit_of(self.falls))[
+            1:
+        ]
         below = np.concatenate(([0.0], density.mass_below(places), [1.0]))
         return np.maximum(np.diff(below), MASS_LEAST)
 
@@ -109,10 +121,11 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A histogram: a step function with few steps.  `buckets` is how many levels were chosen for it.
+    """A histogram: a step function with few steps.  `buckets` is how many levels were chosen for
+    it.
 
-    `risen[i]` is by how much it has changed at the first i of `rise_at`, which count for values from there on, and
-    `fallen` the same at `fall_at`, for values behind."""
+    `risen[i]` is by how much it has changed at the first i of `rise_at`, which count for values
+    from there on, and `fallen` the same at `fall_at`, for values behind."""
 
     base: float
     rise_at: Numbers

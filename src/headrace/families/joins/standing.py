@@ -1,12 +1,14 @@
-"""The standing queries of a joint, as they come and go: a few levels, each an index that never changes.
+"""The standing queries of a joint, as they come and go: a few levels, each an index that never
+changes.
 
-Queries that come together are a level; a level at least a quarter as large as the one above is merged into it.  So a
-query is indexed anew a few times in its life, there are few levels, and workers load only what is new.  A query that
-goes is forgotten when its level is next merged: until then its places are counted, and nobody reads them.
+Queries that come together are a level; a level at least a quarter as large as the one above is
+merged into it.  So a query is indexed anew a few times in its life, there are few levels, and
+workers load only what is new.  A query that goes is forgotten when its level is next merged: until
+then its places are counted, and nobody reads them.
 
-Events are looked up for the groups of every level, which are more than one index would have; how many more is tracked
-(`tracking.py`).  Once that has cost what one index does, all levels are merged: so it never costs more than twice what
-it might.
+Events are looked up for the groups of every level, which are more than one index would have; how
+many more is tracked (`tracking.py`).  Once that has cost what one index does, all levels are
+merged: so it never costs more than twice what it might.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Standing:
     def __init__(self, joint: Joint) -> None:
         self.joint = joint
         self.levels: list[Level] = []
-        self._here: dict[int, int] = {}  # how many ranges each has; of those that are gone, in the levels still
+        self._here: dict[
+            int, int
+        ] = {}  # how many ranges each has; of those that are gone, in the levels still
         self._gone: dict[int, int] = {}
         self._ranges = self._ranges_gone = 0
         self._tracked = Tracked(joint)
@@ -62,12 +66,16 @@ class Standing:
             self._rent_s = 0.0
 
     def tally(self, side: int) -> dict[str, float]:
-        """As rows of a side find them: levels, their groups, those one index would have; ranges, and how many of them
-        are in hotspots."""
+        """As rows of a side find them: levels, their groups, those one index would have; ranges,
+        and how many of them are in hotspots."""
         which, here = grouping(self.joint, side), self._ranges
-        return {"levels": len(self.levels), "groups": sum(level.groups(which) for level in self.levels),
-                "fewest": self._tracked.groups(which), "ranges": here,
-                "hot": here * self._tracked.coverage(which)}  # fmt: skip
+        return {
+            "levels": len(self.levels),
+            "groups": sum(level.groups(which) for level in self.levels),
+            "fewest": self._tracked.groups(which),
+            "ranges": here,
+            "hot": here * self._tracked.coverage(which),
+        }
 
     @property
     def _size(self) -> int:

@@ -1,7 +1,8 @@
 """Joins of one engine: what the pipelines of relations that are joined have in common.
 
-A round of one relation looks at the rows the others have committed, so only one such round is under way at a time:
-`turn` is the lock, held from that look to the commit.  Each relation plans in a thread of its own, at any time.
+A round of one relation looks at the rows the others have committed, so only one such round is under
+way at a time: `turn` is the lock, held from that look to the commit.  Each relation plans in a
+thread of its own, at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from headrace.values import Relation
 
 
 class Need(NamedTuple):
-    """Rows of a relation are needed on a side, for those of another that are still to come, by a bound of time."""
+    """Rows of a relation are needed on a side, for those of another that are still to come, by a
+    bound of time."""
 
     other: str
     side: int
@@ -54,7 +56,11 @@ class Rows:
     @property
     def watermark_us(self) -> int | None:
         newest = self.ledger.newest
-        return None if newest is None or newest.newest_us is None else newest.newest_us - self.relation.late_us
+        return (
+            None
+            if newest is None or newest.newest_us is None
+            else newest.newest_us - self.relation.late_us
+        )
 
     @property
     def size(self) -> int:
@@ -62,12 +68,17 @@ class Rows:
 
 
 class Joints:
-    """`ledger_of`: the ledger of a relation, whoever runs it; `rests`: whether it has joins or filters in quarantine,
-    whose answers are still read."""
+    """`ledger_of`: the ledger of a relation, whoever runs it; `rests`: whether it has joins or
+    filters in quarantine, whose answers are still read."""
 
-    def __init__(self, disk: Disk, config: Config, relation_of: Callable[[str], Relation],
-                 ledger_of: Callable[[str], Ledger],
-                 rests: Callable[[str], bool] = lambda _: False) -> None:  # fmt: skip
+    def __init__(
+        self,
+        disk: Disk,
+        config: Config,
+        relation_of: Callable[[str], Relation],
+        ledger_of: Callable[[str], Ledger],
+        rests: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self.turn = threading.Lock()
         self._planning = threading.Lock()
         self._disk = disk
@@ -84,7 +95,8 @@ class Joints:
         self._rates: dict[str, Rates] = {}
         self.tick = 0
 
-    # -- queries ------------------------------------------------------------------------------------
+    # -- queries
+    # ------------------------------------------------------------------------------------
 
     def replan(self, relation: str, queries: Sequence[Registered]) -> None:
         """These are the joins and filters of a relation from its next round on."""
@@ -98,7 +110,8 @@ class Joints:
             self._change(relation, comes, goes)
 
     def _change(self, relation: str, comes: Sequence[Registered], goes: Iterable[int]) -> None:
-        """What a relation knew and no longer does has gone for all; what is new counts at once for both sides."""
+        """What a relation knew and no longer does has gone for all; what is new counts at once for
+        both sides."""
         new = {r.id: self._share(r) for r in comes if r.id not in self._shares}
         gone = [i for i in goes if i in self._shares]
         touched: dict[Joint, tuple[dict[int, Share], list[int]]] = {}
@@ -143,12 +156,17 @@ class Joints:
         return bool(self._needs.get(relation))
 
     def tallies(self, relation: str) -> dict[tuple[Joint, int], dict[str, float]]:
-        """How the queries of a relation stand (`Standing.tally`), by joint and the side it is on."""
+        """How the queries of a relation stand (`Standing.tally`), by joint and the side it is
+        on."""
         with self._planning:
-            return {(joint, side): own.tally(side)
-                    for joint, own in self._standing.items() for side in sides_of(joint, relation)}  # fmt: skip
+            return {
+                (joint, side): own.tally(side)
+                for joint, own in self._standing.items()
+                for side in sides_of(joint, relation)
+            }
 
-    # -- rows ---------------------------------------------------------------------------------------
+    # -- rows
+    # ---------------------------------------------------------------------------------------
 
     def rows(self, relation: str) -> Rows:
         """What is committed of a relation's rows, without those no query needs any more."""
@@ -175,17 +193,24 @@ class Joints:
     def _horizon_us(self, relation: str) -> int | None:
         """Rows older than this join nothing that is still to come."""
         needs: Mapping[Need, int] = self._needs.get(relation, {})
-        watermarks = {other: self._entry(other).watermark_us for other in {need.other for need in needs}}
+        watermarks = {
+            other: self._entry(other).watermark_us for other in {need.other for need in needs}
+        }
         limits = [horizon_us(need.bound, need.side, watermarks[need.other]) for need in needs]
         known = [limit for limit in limits if limit is not None]
         return min(known) if limits and len(known) == len(limits) else None
 
     def unbounded(self, relation: str) -> list[int]:
-        """Queries for which all rows of a relation are kept; all that join it, if there are none."""
+        """Queries for which all rows of a relation are kept; all that join it, if there are
+        none."""
         with self._planning:
             shares = {i: self._shares[i] for i in self._asked.get(relation, ())}
         joins = {i: found for i, own in shares.items() if (found := _needs(own, relation))}
-        unbounded = [i for i, found in joins.items() if any(horizon_us(n.bound, n.side, 0) is None for n in found)]
+        unbounded = [
+            i
+            for i, found in joins.items()
+            if any(horizon_us(n.bound, n.side, 0) is None for n in found)
+        ]
         return unbounded or list(joins)
 
     def lacks(self, relation: str) -> bool:
@@ -197,7 +222,9 @@ class Joints:
     def joining(self, relation: str, other: str) -> list[int]:
         """The queries of a relation that join it with another."""
         with self._planning:
-            return [i for i in self._asked.get(relation, ()) if other in self._shares[i].joint.relations]
+            return [
+                i for i in self._asked.get(relation, ()) if other in self._shares[i].joint.relations
+            ]
 
     def by_joint(self, relation: str) -> dict[Joint, list[int]]:
         """The queries of a relation."""
@@ -208,16 +235,18 @@ class Joints:
         return found
 
     def forget(self, relation: str, folder: str) -> None:
-        """Read the relation's rows anew from what is committed, and write its levels anew.  Not while another has its
-        turn, which may look at them."""
+        """Read the relation's rows anew from what is committed, and write its levels anew.  Not
+        while another has its turn, which may look at them."""
         with self.turn:
             self._rows.pop(relation, None)
             self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
 
-    # -- a round ------------------------------------------------------------------------------------
+    # -- a round
+    # ------------------------------------------------------------------------------------
 
     def expect(self, relation: str, events: int) -> None:
-        """So many rows of a relation are looked up next: levels are merged where that is worth it."""
+        """So many rows of a relation are looked up next: levels are merged where that is worth
+        it."""
         with self._planning:
             for joint, standing in self._standing.items():
                 for side in sides_of(joint, relation):
@@ -226,8 +255,8 @@ class Joints:
     def looks(
         self, relation: str, folder: str, committed: Sequence[FileMark]
     ) -> tuple[list[Look], list[FileMark]]:
-        """How rows of a relation are looked up, and the files of levels that are needed for it; those that are not
-        `committed` are written."""
+        """How rows of a relation are looked up, and the files of levels that are needed for it;
+        those that are not `committed` are written."""
         found: list[Look] = []
         held: list[FileMark] = []
         self.rows(relation)
@@ -235,7 +264,9 @@ class Joints:
             marks = [self._level(folder, level, committed) for level in levels]
             held += marks
             paths = tuple(mark.path for mark in marks)
-            known = next(iter(self._rates.values()), None)  # they are of the machine, whoever was asked for
+            known = next(
+                iter(self._rates.values()), None
+            )  # they are of the machine, whoever was asked for
             rates = tuple(self._rates.get(path, known) for path in paths)
             for side in (0, 1):
                 if joint.relations[side] == relation:
@@ -245,7 +276,11 @@ class Joints:
         self._check({relation, *(look.other for look in found if look.joint.kind != FILTER)})
         kept = {mark.path for mark in held}
         self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
-        self._rates = {path: r for path, r in self._rates.items() if not path.startswith(f"{folder}/") or path in kept}
+        self._rates = {
+            path: r
+            for path, r in self._rates.items()
+            if not path.startswith(f"{folder}/") or path in kept
+        }
         return found, held
 
     def _check(self, relations: Iterable[str]) -> None:
@@ -259,22 +294,33 @@ class Joints:
 
     def oldest(self, looks: Iterable[Look]) -> dict[str, int]:
         """By relation: the turn in which the oldest rows came that are looked at."""
-        rounds = {look.other: min(file.round_id for file in look.files) for look in looks if look.files}
-        return {name: self._rows[name].rounds.tick_of(round_id) for name, round_id in rounds.items()}
+        rounds = {
+            look.other: min(file.round_id for file in look.files) for look in looks if look.files
+        }
+        return {
+            name: self._rows[name].rounds.tick_of(round_id) for name, round_id in rounds.items()
+        }
 
     def needed(self, relation: str, kept: int) -> list[int]:
-        """The oldest rounds of a relation that answers of the newest so many rounds, of any relation, are made of."""
+        """The oldest rounds of a relation that answers of the newest so many rounds, of any
+        relation, are made of."""
         ticks = [rows.rounds.found_by(kept, relation) for rows in list(self._rows.values())]
-        rounds = [self._rows[relation].rounds.first_since(tick) for tick in ticks if tick is not None]
+        rounds = [
+            self._rows[relation].rounds.first_since(tick) for tick in ticks if tick is not None
+        ]
         return [round_id for round_id in rounds if round_id is not None]
 
     def _levels_of(self, relation: str) -> dict[Joint, list[Level]]:
         with self._planning:
-            return {joint: list(standing.levels) for joint, standing in self._standing.items()
-                    if relation in joint.relations and standing.levels}  # fmt: skip
+            return {
+                joint: list(standing.levels)
+                for joint, standing in self._standing.items()
+                if relation in joint.relations and standing.levels
+            }
 
     def _level(self, folder: str, level: Level, committed: Sequence[FileMark]) -> FileMark:
-        """Named by its content, so it may be there: a committed file is left alone, any other may be gone or torn."""
+        """Named by its content, so it may be there: a committed file is left alone, any other may
+        be gone or torn."""
         known = self._levels.get((folder, level))
         if known is not None and known in committed:
             return known
@@ -294,4 +340,3 @@ class Joints:
 
 def _is_past(file: RowFile, horizon_us: int | None) -> bool:
     return horizon_us is not None and file.newest_us is not None and file.newest_us < horizon_us
-

@@ -1,8 +1,10 @@
-"""Row files and levels of a home, each opened once, and images of rows that are brought up to date as files come.
+"""Row files and levels of a home, each opened once, and images of rows that are brought up to date
+as files come.
 
-Workers and readers have a store each.  A file never changes, so what is made of it is kept by its name; one that has
-changed all the same is said to be damaged.  A worker lives long, and each change of queries makes new levels: it keeps
-what the newest batch of each relation asked for (`Store.keep`).  A reader says nothing, and keeps what it had.
+Workers and readers have a store each.  A file never changes, so what is made of it is kept by its
+name; one that has changed all the same is said to be damaged.  A worker lives long, and each change
+of queries makes new levels: it keeps what the newest batch of each relation asked for
+(`Store.keep`).  A reader says nothing, and keeps what it had.
 """
 
 from __future__ import annotations
@@ -22,14 +24,25 @@ from headrace.families.joins.image import Image
 from headrace.families.joins.level import Level, level_name
 from headrace.families.joins.plan import BAND, Joint
 from headrace.families.joins.probes import Prober, prober
-from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, State, file_state, map_table
+from headrace.families.joins.rowfiles import (
+    COMES,
+    GOES,
+    KIND,
+    SIGN,
+    WAS,
+    RowFile,
+    State,
+    file_state,
+    map_table,
+)
 from headrace.records import reading
 from headrace.runtime.ledger import damaged
 
 OK = 0
 OPEN_MAX = 4_096
 INDEX_BITS = 32
-IDLE_MAX = 1_000  # batches of others, after which what a relation asked for is cheaper to make anew than to keep
+# batches of others, after which what a relation asked for is cheaper to make anew than to keep
+IDLE_MAX = 1_000
 SPARE = 64  # numbers of files that are in no image, and may wait
 NO_ROWS: Ints = np.empty(0, np.int64)
 K = TypeVar("K")
@@ -53,7 +66,8 @@ class _Kept:
 
 
 class Store:
-    """What is known of one home.  Rows are numbered by file and index: `row >> 32` is the file's number here."""
+    """What is known of one home.  Rows are numbered by file and index: `row >> 32` is the file's
+    number here."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -67,11 +81,12 @@ class Store:
         self._asked: dict[str, _Asked] = {}
         self._batches = self._numbered = 0
 
-    # -- files --------------------------------------------------------------------------------------
+    # -- files
+    # --------------------------------------------------------------------------------------
 
     def table(self, file: RowFile) -> pa.Table:
-        """It is mapped, so a process that reads what has been cut off since would be ended: it is looked at first.
-        One that is gone is still whole here."""
+        """It is mapped, so a process that reads what has been cut off since would be ended: it is
+        looked at first. One that is gone is still whole here."""
         path = self._root / file.path
         state = file_state(path)
         if file in self._tables and state is not None and state != self._tables[file][0]:
@@ -107,12 +122,16 @@ class Store:
         place = starts[np.searchsorted(used, of_file)] + index
         return pa.concat_tables(tables).take(pa.array(place)).combine_chunks()
 
-    # -- images -------------------------------------------------------------------------------------
+    # -- images
+    # -------------------------------------------------------------------------------------
 
     def image(self, relation: str, files: Sequence[RowFile], joint: Joint, side: int) -> Image:
-        """The rows that are there with these files, as rows of one side of a joint, in order of what they meet by."""
+        """The rows that are there with these files, as rows of one side of a joint, in order of
+        what they meet by."""
         key = image_key(relation, joint, side)
-        return self._image(key, relation, files, lambda file: attributes(joint, side, self.table(file)))
+        return self._image(
+            key, relation, files, lambda file: attributes(joint, side, self.table(file))
+        )
 
     def keys(self, relation: str, columns: tuple[str, ...], files: Sequence[RowFile]) -> Image:
         """The rows of a table that are there, by key."""
@@ -124,13 +143,19 @@ class Store:
 
         return self._image(keys_key(relation, columns), relation, files, by_key)
 
-    def _image(self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile) -> Image:
+    def _image(
+        self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile
+    ) -> Image:
         kept, wanted = self._images.get(key, _Kept(frozenset(), Image())), frozenset(files)
-        if any(file.goes for file in kept.files - wanted):  # of a round that failed: what went with it is there again
+        if any(
+            file.goes for file in kept.files - wanted
+        ):  # of a round that failed: what went with it is there again
             kept = _Kept(frozenset(), Image())
         elif not kept.files <= wanted:
             left = [self.number(relation, file) for file in kept.files - wanted]
-            kept = _Kept(kept.files & wanted, kept.image.without_files(np.array(left, np.int64), INDEX_BITS))
+            kept = _Kept(
+                kept.files & wanted, kept.image.without_files(np.array(left, np.int64), INDEX_BITS)
+            )
         new = [file for file in files if file not in kept.files]
         if new:
             image = self._with(kept.image, relation, new, of_file)
@@ -138,15 +163,21 @@ class Store:
         self._images[key] = kept
         return kept.image
 
-    def _with(self, image: Image, relation: str, files: Sequence[RowFile], of_file: OfFile) -> Image:
+    def _with(
+        self, image: Image, relation: str, files: Sequence[RowFile], of_file: OfFile
+    ) -> Image:
         parts = []
         for file in files:
             b, c = of_file(file)
             here = np.flatnonzero(b.valid & c.valid & coming(self.table(file)))
-            parts.append((b.values[here], c.values[here], (self.number(relation, file) << INDEX_BITS) | here))
+            parts.append(
+                (b.values[here], c.values[here], (self.number(relation, file) << INDEX_BITS) | here)
+            )
         return image.add(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
-    def _without(self, image: Image, relation: str, files: Sequence[RowFile], of_file: OfFile) -> Image:
+    def _without(
+        self, image: Image, relation: str, files: Sequence[RowFile], of_file: OfFile
+    ) -> Image:
         """A row that goes is written once more, so it says by itself where it is."""
         parts = []
         for file in files:
@@ -154,11 +185,15 @@ class Store:
             if goes.size:
                 (b, c), index = of_file(file), goes & ((1 << INDEX_BITS) - 1)
                 parts.append((b.values[index], c.values[index], were))
-        return image.remove(*(np.concatenate(columns) for columns in zip(*parts, strict=True))) if parts else image
+        return (
+            image.remove(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+            if parts
+            else image
+        )
 
     def gone(self, relation: str, file: RowFile) -> tuple[Ints, Ints]:
-        """The numbers of rows that go with a file, here and when they came; those of files that are no longer there are
-        left out."""
+        """The numbers of rows that go with a file, here and when they came; those of files that are
+        no longer there are left out."""
         table = self.table(file)
         if WAS[0] not in table.column_names:
             return NO_ROWS, NO_ROWS
@@ -167,16 +202,22 @@ class Store:
         places = zip(rounds.tolist(), parts.tolist(), strict=True)
         found = np.array([self._places.get((relation, *place), -1) for place in places], np.int64)
         there = found >= 0
-        return (self.number(relation, file) << INDEX_BITS) | goes[there], (found[there] << INDEX_BITS) | index[there]
+        return (self.number(relation, file) << INDEX_BITS) | goes[there], (
+            found[there] << INDEX_BITS
+        ) | index[there]
 
-    # -- what is kept -------------------------------------------------------------------------------
+    # -- what is kept
+    # -------------------------------------------------------------------------------
 
     def keep(self, relation: str, levels: Collection[str], images: Collection[Hashable]) -> None:
-        """A batch of the relation was looked up in these: what it asked for before may go.  What others were looked up
-        in stays, as relations take turns, unless they have been idle for long."""
+        """A batch of the relation was looked up in these: what it asked for before may go.  What
+        others were looked up in stays, as relations take turns, unless they have been idle for
+        long."""
         self._batches += 1
         self._asked[relation] = _Asked(frozenset(levels), frozenset(images), self._batches)
-        self._asked = {r: own for r, own in self._asked.items() if self._batches - own.at <= IDLE_MAX}
+        self._asked = {
+            r: own for r, own in self._asked.items() if self._batches - own.at <= IDLE_MAX
+        }
         kept_levels = frozenset[str]().union(*(own.levels for own in self._asked.values()))
         kept_images = frozenset[Hashable]().union(*(own.images for own in self._asked.values()))
         for path in self._levels.keys() - kept_levels:
@@ -195,7 +236,9 @@ class Store:
         for file in self._numbers.keys() - used:
             del self._files[self._numbers.pop(file)]
             self._tables.pop(file, None)
-        self._places = {place: number for place, number in self._places.items() if number in self._files}
+        self._places = {
+            place: number for place, number in self._places.items() if number in self._files
+        }
 
 
 def image_key(relation: str, joint: Joint, side: int) -> Hashable:

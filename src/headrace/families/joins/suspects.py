@@ -1,5 +1,5 @@
-"""Which queries make the shared job of a round fail: its joints are halved (`runtime/halving.py`), and the queries of
-one that fails go together, as they are looked up by the same expressions."""
+"""Which queries make the shared job of a round fail: its joints are halved (`runtime/halving.py`),
+and the queries of one that fails go together, as they are looked up by the same expressions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def take_or_blame(
     reason = failing(joints)
     if reason is None:
         return turns.take(tasks, round), {}  # it was not theirs, and has passed
-    found = failing_alone(joints, reason, failing, tries_max) or failing_together(joints, reason, failing, tries_max)
+    found = failing_alone(joints, reason, failing, tries_max) or failing_together(
+        joints, reason, failing, tries_max
+    )
     if not found:
         return turns.take(tasks, round), {}  # the same: nothing fails any more
     turns.take(tasks, round, only=())  # a disk that is full by now would have each of them fail

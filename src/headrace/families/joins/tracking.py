@@ -1,7 +1,7 @@
 """Hotspots of all queries of a joint (`hotspots.py`), kept up to date while queries come and go.
 
-They tell, at any time and without building it, how many groups one index of all queries would have, and which share of
-the ranges is in hot ones.
+They tell, at any time and without building it, how many groups one index of all queries would have,
+and which share of the ranges is in hot ones.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A relation's turns: what its rounds keep, look up and leave to commit, whoever runs their tasks.
 
-Rows are kept and looked up batch by batch (`probing.py`); what comes back are the names of the files this left.
+Rows are kept and looked up batch by batch (`probing.py`); what comes back are the names of the
+files this left.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from headrace.families.joins.cost import best_s, price_s, summed
 from headrace.families.joins.plan import NOBODY, Joint
 from headrace.families.joins.probes import Looked
 from headrace.families.joins.probing import Look, Report, Task
-from headrace.families.joins.rounds import ALL, MORE, NONE, JoinRound, Seen, round_folder, round_path
+from headrace.families.joins.rounds import (
+    ALL,
+    MORE,
+    NONE,
+    JoinRound,
+    Seen,
+    round_folder,
+    round_path,
+)
 from headrace.families.joins.rounds import KIND as FOLDER
 from headrace.families.joins.rowfiles import RowFile
 from headrace.families.joins.state import Joints
@@ -61,7 +70,8 @@ class Turns:
         self._tidy()
 
     def take(self, tasks: Tasks, round: Round, only: Collection[Joint] | None = None) -> Turn:
-        """Keep the rows and look them up; `only` for some joints, or for none, to see whether that fails."""
+        """Keep the rows and look them up; `only` for some joints, or for none, to see whether that
+        fails."""
         self._joints.expect(self._name, round.census.rows)
         looks, held = self._joints.looks(self._name, self._place.folder, self._committed())
         if only is not None:
@@ -70,13 +80,17 @@ class Turns:
         takes = round.census.rows and (looks or holds != NONE or only is not None)
         reports = self._take(tasks, round, looks, holds) if takes else []
         turn = Turn(looks, held, reports, holds)
-        if not self._joints.is_joined(self._name) and self._kept(turn) > self._place.config.join_rows_max:
+        if (
+            not self._joints.is_joined(self._name)
+            and self._kept(turn) > self._place.config.join_rows_max
+        ):
             return replace(turn, holds=NONE)
         return turn
 
     def _holds(self) -> str:
-        """What the files of the round are to hold.  All rows of a table are kept, joined or not, as the next query may
-        join it; of one that nobody joins those that went are left out now and then."""
+        """What the files of the round are to hold.  All rows of a table are kept, joined or not, as
+        the next query may join it; of one that nobody joins those that went are left out now and
+        then."""
         joined, rounds = self._joints.is_joined(self._name), self._joints.rows(self._name).rounds
         if not self._place.relation.is_table:
             return MORE if joined else NONE
@@ -88,22 +102,38 @@ class Turns:
         return ALL if sum(file.rows for file in rows.files) > 2 * rows.size + SPARE_ROWS else MORE
 
     def _take(self, tasks: Tasks, round: Round, looks: Sequence[Look], holds: str) -> list[Report]:
-        """Keep the rows and look them up; those of a relation joined with itself when all of the round are kept."""
+        """Keep the rows and look them up; those of a relation joined with itself when all of the
+        round are kept."""
         disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
         disk.make_folder(folder)
         self._clear(folder)
         own = tuple(self._joints.rows(self._name).files) if holds == MORE else ()
-        task = Task(str(disk.root.absolute()), folder, round.id, self._place.relation, own, tuple(looks), holds)
+        task = Task(
+            str(disk.root.absolute()),
+            folder,
+            round.id,
+            self._place.relation,
+            own,
+            tuple(looks),
+            holds,
+        )
         if all(look.other != self._name for look in looks):
             return tasks.take(task)
         reports = tasks.take(replace(task, looks=()))
         files = [r.file for r in reports if r.file is not None]
-        seen = tuple(replace(look, files=(*look.files, *files)) if look.side == 1 and look.other == self._name else look
-                     for look in looks)  # fmt: skip
-        return reports + [replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)]
+        seen = tuple(
+            replace(look, files=(*look.files, *files))
+            if look.side == 1 and look.other == self._name
+            else look
+            for look in looks
+        )
+        return reports + [
+            replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)
+        ]
 
     def _clear(self, folder: str) -> None:
-        """What an attempt at the round has left; the folder stays, for tasks of it may still be writing."""
+        """What an attempt at the round has left; the folder stays, for tasks of it may still be
+        writing."""
         for path in (self._place.disk.root / folder).iterdir():
             self._place.disk.remove(f"{folder}/{path.name}")
 
@@ -111,38 +141,50 @@ class Turns:
         """Queries for which more rows would have to be kept than may be, with the reason."""
         lacking = {look.other for look in turn.looks if look.other not in (self._name, NOBODY)}
         for other in sorted(name for name in lacking if self._joints.lacks(name)):
-            reason = f"it needs all rows of {other}, which has more than the limit join_rows_max = " \
-                     f"{self._place.config.join_rows_max:,}; raise the limit"
+            reason = (
+                f"it needs all rows of {other}, which has more than the limit join_rows_max = "
+                f"{self._place.config.join_rows_max:,}; raise the limit"
+            )
             return dict.fromkeys(self._joints.joining(self._name, other), reason)
         limit, size = self._place.config.join_rows_max, self._kept(turn)
         if size <= limit or not self._joints.is_joined(self._name):
             return {}
         bound = "bound the event times, if both are streams (s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts)"
-        less = "have fewer keys in the table, by deleting some" if self._place.relation.is_table else bound
-        reason = f"it needs {size:,} rows of {self._name} kept, the limit join_rows_max is {limit:,}; " \
-                 f"{less}, or raise the limit"
+        less = (
+            "have fewer keys in the table, by deleting some"
+            if self._place.relation.is_table
+            else bound
+        )
+        reason = (
+            f"it needs {size:,} rows of {self._name} kept, the limit join_rows_max is {limit:,}; "
+            f"{less}, or raise the limit"
+        )
         return dict.fromkeys(self._joints.unbounded(self._name), reason)
 
     def _kept(self, turn: Turn) -> int:
         before = self._joints.rows(self._name).size if turn.holds == MORE else 0
         return before + sum(file.growth for file in turn.files)
 
-    # -- what is committed --------------------------------------------------------------------------
+    # -- what is committed
+    # --------------------------------------------------------------------------
 
     def outcome(self, turn: Turn, round: Round) -> Outcome:
         outcome = Outcome(held=tuple(turn.held), load=self._load(turn, round))
         rounds = self._joints.rows(self._name).rounds
-        begins = self._place.relation.is_table and not rounds.rounds  # written also if no row is left: none is lacking
+        begins = (
+            self._place.relation.is_table and not rounds.rounds
+        )  # written also if no row is left: none is lacking
         is_told = (turn.holds == MORE and not begins) or (
-            turn.holds == NONE and bool(rounds.rounds) and not rounds.joinable)
+            turn.holds == NONE and bool(rounds.rounds) and not rounds.joinable
+        )
         if turn.files or (round.census.rows and not is_told):
             outcome.files += self._write(turn, round)
         outcome.keep[FOLDER] = self._first(turn, round)
         return outcome
 
     def _first(self, turn: Turn, round: Round) -> int:
-        """The first round that is kept: of a table all, or what was taken back would not add up; but of one that
-        nobody joins only what the next query may join."""
+        """The first round that is kept: of a table all, or what was taken back would not add up;
+        but of one that nobody joins only what the next query may join."""
         rounds = self._joints.rows(self._name).rounds
         first = rounds.rounds[0].round_id if rounds.rounds else round.id
         if not self._place.relation.is_table:
@@ -157,10 +199,21 @@ class Turns:
         for look in turn.looks:
             tally = tallies.get((look.joint, look.side), {})
             looked = [own for r in turn.reports for own in r.looked if own.look == look.number]
-            own = joints[look_name(look.joint, look.side)] = _joint_load(looked, int(tally.get("ranges", 0)))
-            event_s += best_s(look.joint.kind, int(tally.get("groups", 0)), int(tally.get("ranges", 0)), own.alone_s)
-        return Load(priced={"joins": price_s(round.census.rows, event_s)}, joints=joints, kept_rows=self._kept(turn),
-                    standing=summed(tallies.values()))  # fmt: skip
+            own = joints[look_name(look.joint, look.side)] = _joint_load(
+                looked, int(tally.get("ranges", 0))
+            )
+            event_s += best_s(
+                look.joint.kind,
+                int(tally.get("groups", 0)),
+                int(tally.get("ranges", 0)),
+                own.alone_s,
+            )
+        return Load(
+            priced={"joins": price_s(round.census.rows, event_s)},
+            joints=joints,
+            kept_rows=self._kept(turn),
+            standing=summed(tallies.values()),
+        )
 
     def _oldest(self, round: Round) -> int:
         """What may still be joined, and what the answers that are kept are made of."""
@@ -173,20 +226,40 @@ class Turns:
         written = tuple(w for r in turn.reports for w in r.written)
         seen = tuple(Seen(look.joint.kind, look.side, look.levels) for look in looks)
         looked = [own for r in turn.reports for own in r.looked]
-        self._joints.note({looks[own.look].levels[own.level]: own.rates for own in looked if own.rates is not None})
+        self._joints.note(
+            {
+                looks[own.look].levels[own.level]: own.rates
+                for own in looked
+                if own.rates is not None
+            }
+        )
         rates = self._joints.rates([path for look in looks for path in look.levels])
         odd = sum(r.odd for r in turn.reports)
         after = self._joints.newest({look.other for look in looks} - {self._name, NOBODY})
         since = self._joints.oldest(looks)
         rounds = self._joints.rows(self._name).rounds.rounds
         before = rounds[-1].tick if rounds else -1
-        done = JoinRound(self._joints.tick + 1, round.id, 0, files, seen, written, odd, rates, after, since, before,
-                         turn.holds)  # fmt: skip
+        done = JoinRound(
+            self._joints.tick + 1,
+            round.id,
+            0,
+            files,
+            seen,
+            written,
+            odd,
+            rates,
+            after,
+            since,
+            before,
+            turn.holds,
+        )
         marks = [FileMark(f.path, f.size, f.crc) for f in files]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]
         for mark in marks:
             disk.sync(mark.path)
-        disk.make_folder(round_folder(self._place.folder, round.id))  # there are rounds that took no rows
+        disk.make_folder(
+            round_folder(self._place.folder, round.id)
+        )  # there are rounds that took no rows
         path, data = round_path(self._place.folder, round.id), done.pack()
         disk.put(path, data)
         marks.append(mark_of(path, data))
@@ -197,10 +270,19 @@ class Turns:
     def _bury(self, reports: Sequence[Report], odd: int, round: Round) -> FileMark:
         """Odd rows, at most `dead_letter_rows_max` of them."""
         reason = "NaN, infinite or too large in what a join compares"
-        rows = [row for r in reports for row in r.odd_rows][: self._place.config.dead_letter_rows_max]
-        lines = [json.dumps({"round": round.id, "reason": reason, "row": row}, default=str) for row in rows]
+        rows = [row for r in reports for row in r.odd_rows][
+            : self._place.config.dead_letter_rows_max
+        ]
+        lines = [
+            json.dumps({"round": round.id, "reason": reason, "row": row}, default=str)
+            for row in rows
+        ]
         if odd > len(rows):
-            lines.append(json.dumps({"round": round.id, "reason": "more of these", "left_out": odd - len(rows)}))
+            lines.append(
+                json.dumps(
+                    {"round": round.id, "reason": "more of these", "left_out": odd - len(rows)}
+                )
+            )
         path = f"{self._place.folder}/dead/{round.id:012d}.joins.jsonl"
         data = ("\n".join(lines) + "\n").encode()
         self._place.disk.put(path, data)
@@ -221,16 +303,30 @@ class Turns:
 
 
 def _joint_load(looked: Sequence[Looked], ranges: int) -> JointLoad:
-    """A joint's part of a round.  All levels are looked through for an event: the first tells how many events."""
+    """A joint's part of a round.  All levels are looked through for an event: the first tells how
+    many events."""
     methods = {name: int(count) for name, count in summed(own.events for own in looked).items()}
-    timed, known = [own for own in looked if own.rates is None], [own for own in looked if own.alone_s]
+    timed, known = (
+        [own for own in looked if own.rates is None],
+        [own for own in looked if own.alone_s],
+    )
     events = sum(own.rows for own in known if own.level == 0)
-    alone = {name: s / events for name, s in summed(own.alone_s for own in known).items()} if events else {}
-    took_s = sum(own.seconds for own in timed) / max(1, sum(own.rows for own in timed if own.level == 0))
+    alone = (
+        {name: s / events for name, s in summed(own.alone_s for own in known).items()}
+        if events
+        else {}
+    )
+    took_s = sum(own.seconds for own in timed) / max(
+        1, sum(own.rows for own in timed if own.level == 0)
+    )
     return JointLoad(ranges, methods, alone, took_s)
 
 
 def nothing(place: Place, round: Round) -> Outcome:
     """Of a relation that is not joined any more."""
     newest = place.ledger.newest
-    return Outcome(keep={FOLDER: round.id + 1}) if newest is not None and FOLDER in newest.keep else Outcome()
+    return (
+        Outcome(keep={FOLDER: round.id + 1})
+        if newest is not None and FOLDER in newest.keep
+        else Outcome()
+    )

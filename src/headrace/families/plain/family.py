@@ -9,7 +9,15 @@ import numpy as np
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
-from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, RelationOf, Workplace
+from headrace.families.contract import (
+    Archive,
+    Claim,
+    Floats,
+    Planned,
+    Reader,
+    RelationOf,
+    Workplace,
+)
 from headrace.families.plain.plan import Way, explain_plain, how, plain_price_s, way_of
 from headrace.families.stored import StoredReader
 from headrace.families.window_limit import check_panes
@@ -36,8 +44,13 @@ class Plain:
     def plan(self) -> PlainPlan:
         return PlainPlan()
 
-    def shares(self, queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats],
-               counts: Mapping[int, int]) -> Mapping[str, Floats]:  # fmt: skip
+    def shares(
+        self,
+        queries: Mapping[int, Planned],
+        relation: Relation,
+        rounds: Sequence[Stats],
+        counts: Mapping[int, int],
+    ) -> Mapping[str, Floats]:
         """Each by its own time; what they share, the rows kept for them, equally."""
         own_s, stage_s = np.zeros(len(queries)), 0.0
         for stats in rounds:
@@ -72,7 +85,9 @@ class PlainPlan:
 
     def explain(self, relation: Relation, rounds: Histories) -> list[str]:
         own = sorted(self._over(relation), key=lambda planned: planned.registered.id)
-        return explain_plain([(planned.registered.query, planned.reason) for planned in own], relation)
+        return explain_plain(
+            [(planned.registered.query, planned.reason) for planned in own], relation
+        )
 
     def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
         own = self._queries[query_id]
@@ -91,7 +106,9 @@ class PlainPlan:
         return bool(self._over(relation))
 
     def _over(self, relation: Relation) -> list[Planned]:
-        return [own for own in self._queries.values() if relation.name in own.registered.query.relations]
+        return [
+            own for own in self._queries.values() if relation.name in own.registered.query.relations
+        ]
 
 
 def _relation(planned: Planned) -> Relation:

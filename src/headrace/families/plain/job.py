@@ -40,7 +40,8 @@ class PlainJob:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Where a query begins: windows that start at `time_us` or later, rows of `round_id` or later."""
+    """Where a query begins: windows that start at `time_us` or later, rows of `round_id` or
+    later."""
 
     time_us: int | None
     round_id: int
@@ -98,10 +99,16 @@ class PlainWork:
             outcome.load = Load(priced={"plain": plain_price_s(len(self._queries))}, plain_s=own_s)
         return outcome
 
-    # -- answers ------------------------------------------------------------------------------------
+    # -- answers
+    # ------------------------------------------------------------------------------------
 
     def _answer(
-        self, registered: Registered, batch: Batch, table: DataFrame | None, round: Round, outcome: Outcome
+        self,
+        registered: Registered,
+        batch: Batch,
+        table: DataFrame | None,
+        round: Round,
+        outcome: Outcome,
     ) -> None:
         """One query's answers; if it fails by its own fault, the round goes on without it."""
         folder = f"{plain_folder(self._place.folder, round.id)}/{registered.id}"
@@ -124,8 +131,11 @@ class PlainWork:
         outcome.files += [file_mark(disk, path) for path in paths]
         outcome.answers += sum(pq.read_metadata(disk.root / path).num_rows for path in paths)
 
-    def _asked(self, registered: Registered, batch: Batch, table: DataFrame | None, round: Round) -> _Asked | None:
-        """The rows the query is asked of in this round, and which of its answers count; None when it has none."""
+    def _asked(
+        self, registered: Registered, batch: Batch, table: DataFrame | None, round: Round
+    ) -> _Asked | None:
+        """The rows the query is asked of in this round, and which of its answers count; None when
+        it has none."""
         query, spark = registered.query, batch.frame.sparkSession
         way = way_of(query, self._place.relation)
         if way is Way.EACH:
@@ -144,12 +154,16 @@ class PlainWork:
         before, after = round.watermark_before_us, round.watermark_us
         assert query.window is not None
         assert relation.time is not None
-        if after is None or (before is not None and after // query.window.grain_us == before // query.window.grain_us):
+        if after is None or (
+            before is not None and after // query.window.grain_us == before // query.window.grain_us
+        ):
             return None
         rows = self._log.read(spark)
         tests = [f"unix_micros(window_end) <= {after}L"]
         if before is not None:
-            rows = rows.where(f"unix_micros({quote_name(relation.time)}) >= {before - query.window.range_us}L")
+            rows = rows.where(
+                f"unix_micros({quote_name(relation.time)}) >= {before - query.window.range_us}L"
+            )
             tests.append(f"unix_micros(window_end) > {before}L")
         since = self._starts[registered.id].time_us
         if since is not None:
@@ -157,37 +171,51 @@ class PlainWork:
         return rows, " AND ".join(tests)
 
     def _fails_alone(self, query: Query, rows: DataFrame, where: str | None) -> bool:
-        """Whether it is the query that fails, and not the disk, the source or Spark: it fails again with nothing
-        to write, and the rows alone do not."""
+        """Whether it is the query that fails, and not the disk, the source or Spark: it fails again
+        with nothing to write, and the rows alone do not."""
         return not _passes(lambda: self._select(rows, query, where)) and _passes(lambda: rows)
 
     def _select(self, rows: DataFrame, query: Query, where: str | None = None) -> DataFrame:
         rows.createOrReplaceTempView(VIEW)
         sql = emit_query(query, self._place.relation, VIEW)
-        answer = rows.sparkSession.sql(sql if where is None else f"SELECT * FROM ({sql}) WHERE {where}")
+        answer = rows.sparkSession.sql(
+            sql if where is None else f"SELECT * FROM ({sql}) WHERE {where}"
+        )
         # generic names: a user's name may hold what Parquet does not take
         return answer.toDF(*(f"c{i}" for i in range(len(answer.columns))))
 
-    # -- the rows they need -------------------------------------------------------------------------
+    # -- the rows they need
+    # -------------------------------------------------------------------------
 
     def _keep_rows(self, batch: Batch, round: Round, outcome: Outcome) -> DataFrame | None:
-        """Note this round's rows for the queries that need more than the round; the table, if it is one."""
+        """Note this round's rows for the queries that need more than the round; the table, if it is
+        one."""
         if self._table is not None:
             return self._table.upsert(batch, round, outcome)
         if self._stateful() and round.census.rows:
             good = batch.frame.where(f"({batch.kind()}) = {OK}")
-            self._log.append(good.select(*(quote_name(f.name) for f in self._place.relation.fields)), round, outcome)
+            self._log.append(
+                good.select(*(quote_name(f.name) for f in self._place.relation.fields)),
+                round,
+                outcome,
+            )
             self._check_limit(outcome)
         return None
 
     def _stateful(self) -> list[Registered]:
-        return [r for r in self._queries.values() if way_of(r.query, self._place.relation) is not Way.EACH]
+        return [
+            r
+            for r in self._queries.values()
+            if way_of(r.query, self._place.relation) is not Way.EACH
+        ]
 
     def _check_limit(self, outcome: Outcome) -> None:
         limit, rows = self._place.config.plain_rows_max, self._log.rows
         if rows > limit:
-            reason = f"it needs {rows:,} rows kept, the limit plain_rows_max is {limit:,}; " \
-                     "use a shorter window, or raise the limit"
+            reason = (
+                f"it needs {rows:,} rows kept, the limit plain_rows_max is {limit:,}; "
+                "use a shorter window, or raise the limit"
+            )
             outcome.faults.update((r.id, reason) for r in self._stateful())
 
     def _let_go(self, round: Round, outcome: Outcome) -> None:

@@ -1,12 +1,13 @@
 """How a query runs that nobody shares.  Pure.
 
-* `each`: a filter or projection: every row of the round on its own, as it comes; late ones and those without a time
-  too, since nothing waits for them.
-* `window`: an aggregate over windows: the rows of open windows are kept, and when a window closes Spark
-  answers the query's own SQL over them.  Late rows are left out, as everywhere.
-* `current`: an aggregate without a window, or a query over a table: there is no last row to wait for, so
-  each round with rows answers anew over all rows but the late ones, and the newest answer replaces the one before.
-  "All rows" begins with the first round that had the query, or with the first of the stream if all are still kept.
+* `each`: a filter or projection: every row of the round on its own, as it comes; late ones and
+  those without a time too, since nothing waits for them.
+* `window`: an aggregate over windows: the rows of open windows are kept, and when a window closes
+  Spark answers the query's own SQL over them.  Late rows are left out, as everywhere.
+* `current`: an aggregate without a window, or a query over a table: there is no last row to wait
+  for, so each round with rows answers anew over all rows but the late ones, and the newest answer
+  replaces the one before. "All rows" begins with the first round that had the query, or with the
+  first of the stream if all are still kept.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def plain_price_s(queries: int) -> float:
     return queries * QUERY_S
 
 
-def horizon_us(queries: Sequence[Query], relation: Relation, watermark_us: int | None) -> int | None:
+def horizon_us(
+    queries: Sequence[Query], relation: Relation, watermark_us: int | None
+) -> int | None:
     """Rows older than this are in no window still open; None when all rows are needed."""
     ways = {way_of(q, relation) for q in queries}
     if Way.CURRENT in ways or watermark_us is None:
@@ -59,5 +62,9 @@ def explain_plain(queries: Sequence[tuple[Query, str]], relation: Relation) -> l
     """EXPLAIN of the queries nobody shares, with the reason for each."""
     if not queries:
         return []
-    lines = [f"plain Spark: {len(queries):,} {'query' if len(queries) == 1 else 'queries'}, one Spark job each a round"]
-    return lines + [f"  {q.name}: {how(q, relation)}; not shared because {why}" for q, why in queries]
+    lines = [
+        f"plain Spark: {len(queries):,} {'query' if len(queries) == 1 else 'queries'}, one Spark job each a round"
+    ]
+    return lines + [
+        f"  {q.name}: {how(q, relation)}; not shared because {why}" for q, why in queries
+    ]

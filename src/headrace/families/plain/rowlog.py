@@ -47,18 +47,24 @@ class RowLog:
         good.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
         paths = disk.adopt(folder)
         outcome.files += [file_mark(disk, path) for path in paths]
-        self.rounds.append(Kept(round.id, round.newest_us, sum(_rows(self._place, path) for path in paths)))
+        self.rounds.append(
+            Kept(round.id, round.newest_us, sum(_rows(self._place, path) for path in paths))
+        )
 
     def read(self, spark: SparkSession, first: int = 0) -> DataFrame:
         """The rows of round `first` and later."""
         ddl = self._place.relation.ddl()
         root = self._place.disk.root.absolute() / self._place.folder / "rows"
-        paths = [str(root / f"{kept.round_id:012d}") for kept in self.rounds if kept.round_id >= first]
+        paths = [
+            str(root / f"{kept.round_id:012d}") for kept in self.rounds if kept.round_id >= first
+        ]
         return spark.read.schema(ddl).parquet(*paths) if paths else spark.createDataFrame([], ddl)
 
     def let_go(self, horizon_us: int | None) -> None:
         """Forget rounds whose rows are all older than this."""
-        while self.rounds and horizon_us is not None and (self.rounds[0].newest_us or 0) < horizon_us:
+        while (
+            self.rounds and horizon_us is not None and (self.rounds[0].newest_us or 0) < horizon_us
+        ):
             del self.rounds[0]
 
     def covered_from(self) -> int | None:
@@ -67,7 +73,11 @@ class RowLog:
         logged = {kept.round_id for kept in self.rounds}
         for round_id in reversed(ledger.rounds):
             manifest = None if round_id in logged else ledger.read(round_id)
-            if manifest is not None and manifest.stats.get("rows") and manifest.newest_us is not None:
+            if (
+                manifest is not None
+                and manifest.stats.get("rows")
+                and manifest.newest_us is not None
+            ):
                 return manifest.newest_us + 1
         oldest = ledger.read(ledger.rounds[0]) if ledger.rounds and ledger.rounds[0] > 0 else None
         return None if oldest is None or oldest.newest_us is None else oldest.newest_us + 1
@@ -76,7 +86,9 @@ class RowLog:
         """The first round that had the query, also when that was before a restart."""
         ledger = self._place.ledger
         rounds = ledger.rounds
-        place = bisect_left(rounds, registered.version, key=lambda r: ledger.read(r).catalog_version)
+        place = bisect_left(
+            rounds, registered.version, key=lambda r: ledger.read(r).catalog_version
+        )
         if place < len(rounds):
             return rounds[place]
         return 0 if ledger.newest is None else ledger.newest.round_id + 1
@@ -91,7 +103,11 @@ class RowLog:
             for mark in marks:
                 ledger.check(mark)
             if marks and manifest is not None:
-                log.append(Kept(round_id, manifest.newest_us, sum(_rows(self._place, m.path) for m in marks)))
+                log.append(
+                    Kept(
+                        round_id, manifest.newest_us, sum(_rows(self._place, m.path) for m in marks)
+                    )
+                )
         return log
 
 

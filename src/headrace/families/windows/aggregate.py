@@ -4,9 +4,9 @@ Rows are grouped by pane, the keys of a cut and the bits of its predicates; seve
 grouping sets of the same aggregate, so the rows are read once.  Rows that do not count (late, no
 time, bad) fall into groups of their own, by kind: the census of the round comes with the answer.
 
-What follows from the keys of a cut (a predicate on a key, a key made of another) is a *fact* of a group: it is not
-asked of the rows, but once of each key that has not been seen before.  What rows of a group may differ in
-(`sameness.py`: the text of a zero, say) is no fact.
+What follows from the keys of a cut (a predicate on a key, a key made of another) is a *fact* of a
+group: it is not asked of the rows, but once of each key that has not been seen before.  What rows
+of a group may differ in (`sameness.py`: the text of a zero, say) is no fact.
 """
 
 from __future__ import annotations
@@ -58,9 +58,11 @@ def grouping(cut: Cut) -> Grouping:
 
     facts = dict.fromkeys(e for e in (*cut.keys, *cut.predicates) if follows(e))
     return Grouping(
-        tuple(k for k in cut.keys if k not in facts), tuple(p for p in cut.predicates if p not in facts), tuple(facts),
+        tuple(k for k in cut.keys if k not in facts),
+        tuple(p for p in cut.predicates if p not in facts),
+        tuple(facts),
         cut.cells,
-    )  # fmt: skip
+    )
 
 
 def all_keys(cuts: Cuts) -> list[Expr]:
@@ -88,29 +90,36 @@ def words(cuts: Cuts, c: int) -> dict[str, str]:
     """How each signature column of a cut is made of a row."""
     asked = grouping(cuts.cuts[c]).predicates
     return {
-        name: _bits(asked[w * SIGNATURE_BITS : (w + 1) * SIGNATURE_BITS]) for w, name in enumerate(word_names(cuts, c))
+        name: _bits(asked[w * SIGNATURE_BITS : (w + 1) * SIGNATURE_BITS])
+        for w, name in enumerate(word_names(cuts, c))
     }
 
 
-def aggregate_sql(cuts: Cuts, relation: Relation, kind: str, view: str, limits: Limits = NO_LIMITS) -> str:
-    """The aggregate for these cuts over the rows of `view`; `kind` is the SQL that tells whether a row counts.
+def aggregate_sql(
+    cuts: Cuts, relation: Relation, kind: str, view: str, limits: Limits = NO_LIMITS
+) -> str:
+    """The aggregate for these cuts over the rows of `view`; `kind` is the SQL that tells whether a
+    row counts.
 
-    The kind and the attributes of cells have a projection of their own: inlined, Spark would evaluate them once for
-    every column that asks."""
+    The kind and the attributes of cells have a projection of their own: inlined, Spark would
+    evaluate them once for every column that asks."""
     before, attributes, after = _around(cuts, relation, limits)
     return f"{before} FROM (SELECT *, {kind} AS {KIND}{attributes} FROM {view})) {after}"
 
 
 @lru_cache(maxsize=16)
 def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, str]:
-    """What stands before and after the rows in the text, and the attributes of cells: the same from round to round."""
+    """What stands before and after the rows in the text, and the attributes of cells: the same from
+    round to round."""
     columns = {KIND: KIND}
     if relation.time is not None:
         columns["t"] = f"unix_micros({quote_name(relation.time)})"
     if cuts.cuts:
         columns[PANE] = f"{columns['t']} - pmod({columns['t']}, {cuts.pane_us}L)"
     keys = all_keys(cuts)
-    sets = [(KIND, PANE, *_group_columns(cuts, c, keys, columns)) for c in range(len(cuts.cuts))] or [(KIND,)]
+    sets = [
+        (KIND, PANE, *_group_columns(cuts, c, keys, columns)) for c in range(len(cuts.cuts))
+    ] or [(KIND,)]
     newest = "max(t)" if "t" in columns else "CAST(NULL AS BIGINT)"
     aggregates = [f"{newest} AS {NEWEST}"]
     args = {"1": "1"}
@@ -120,7 +129,9 @@ def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, s
     columns.update((name, text) for text, name in args.items() if name != text)
     made = ", ".join(f"{text} AS {name}" for name, text in columns.items())
     shown, by = _grouped(sets)
-    attributes = "".join(f", {attribute_sql(key)} AS {_attribute_name(i)}" for i, (key, _) in enumerate(cuts.edges))
+    attributes = "".join(
+        f", {attribute_sql(key)} AS {_attribute_name(i)}" for i, (key, _) in enumerate(cuts.edges)
+    )
     return f"SELECT {', '.join([*shown, *aggregates])} FROM (SELECT {made}", attributes, by
 
 
@@ -137,7 +148,9 @@ def _group_columns(cuts: Cuts, c: int, keys: list[Expr], columns: dict[str, str]
     """What a cut groups by; how each is made of a row goes to `columns`."""
     own = grouping(cuts.cuts[c])
     names = [key_name(keys.index(key)) for key in own.keys]
-    columns.update((name, counted(key, emit(key))) for name, key in zip(names, own.keys, strict=True))
+    columns.update(
+        (name, counted(key, emit(key))) for name, key in zip(names, own.keys, strict=True)
+    )
     cells = [cell_name(cuts, key) for key in own.cells]
     columns.update((name, _cell_sql(cuts, key)) for name, key in zip(cells, own.cells, strict=True))
     bits = words(cuts, c)
@@ -146,12 +159,16 @@ def _group_columns(cuts: Cuts, c: int, keys: list[Expr], columns: dict[str, str]
 
 
 def _grouped(sets: list[tuple[str, ...]]) -> tuple[list[str], str]:
-    """The grouped columns to show, with the number of the cut if there are several, and GROUP BY."""
+    """The grouped columns to show, with the number of the cut if there are several, and GROUP
+    BY."""
     grouped = list(dict.fromkeys(name for names in sets for name in names))
     if len(sets) == 1:
         return grouped, f"GROUP BY {', '.join(grouped)}"
     # Spark numbers a grouping set by its missing columns: a bit for each, the first column highest
-    numbers = [sum(1 << (len(grouped) - 1 - i) for i, g in enumerate(grouped) if g not in names) for names in sets]
+    numbers = [
+        sum(1 << (len(grouped) - 1 - i) for i, g in enumerate(grouped) if g not in names)
+        for names in sets
+    ]
     cases = " ".join(f"WHEN {number} THEN {i}L" for i, number in enumerate(numbers))
     lists = ", ".join(f"({', '.join(names)})" for names in sets)
     shown = [*grouped, f"CASE grouping_id() {cases} END AS {SET}"]

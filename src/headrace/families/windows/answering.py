@@ -1,8 +1,8 @@
 """Answers of the rings → rows of the answers log.
 
-The answers of all rings of a round are one long table.  An expression is evaluated once, over the rows of all queries
-that select it, whatever else they select; answers with columns of the same types are stored together.  So the cost
-of a round is arrays and different expressions, not queries.
+The answers of all rings of a round are one long table.  An expression is evaluated once, over the
+rows of all queries that select it, whatever else they select; answers with columns of the same
+types are stored together.  So the cost of a round is arrays and different expressions, not queries.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Answering:
     ) -> Iterator[tuple[list[Block], int]]:
         """Blocks of answers and their number, ROWS_MAX rows or little more at a time.
 
-        Queries whose expressions fail go to `faults`; those that are there already are left out.  What a query
-        answered in an earlier piece of the round stays: it is right."""
+        Queries whose expressions fail go to `faults`; those that are there already are left out.
+        What a query answered in an earlier piece of the round stays: it is right."""
         table = _RingTable(closed, keys, self._lines)
         due = _due(closed)
         if faults:
@@ -62,7 +62,9 @@ class Answering:
         for start, stop in itertools.pairwise([*parts, due.ids.size]):
             yield self._finish(due.at(np.arange(start, stop)), table, faults)
 
-    def _finish(self, due: _Due, table: _RingTable, faults: dict[int, str]) -> tuple[list[Block], int]:
+    def _finish(
+        self, due: _Due, table: _RingTable, faults: dict[int, str]
+    ) -> tuple[list[Block], int]:
         while due.ids.size:
             rows = _Rows(due, table)
             try:
@@ -99,9 +101,13 @@ class Answering:
                     leaves[leaf] = finish_aggregate(leaf, rows.measures(leaf, positions))
                 elif isinstance(leaf, Key | Bound):
                     leaves[leaf] = rows.leaf(leaf, positions)
-            size = positions.stop - positions.start if isinstance(positions, slice) else positions.size
+            size = (
+                positions.stop - positions.start if isinstance(positions, slice) else positions.size
+            )
             return self._compile(expr).run(leaves, size)
-        except Exception as error:  # whatever it is: the queries that have the expression fail, not the round
+        except (
+            Exception
+        ) as error:  # whatever it is: the queries that have the expression fail, not the round
             raise _FailedError(expr, rows) from error
 
     def _compile(self, expr: Expr) -> Finish:
@@ -113,7 +119,8 @@ class Answering:
         return found
 
     def _blame(self, failed: _FailedError) -> dict[int, str]:
-        """Query id → reason, for each query that the expression fails for; all that have it, if it is none alone."""
+        """Query id → reason, for each query that the expression fails for; all that have it, if it
+        is none alone."""
         faults: dict[int, str] = {}
         users = failed.rows.queries_with(failed.expr)
         for query_id, start, stop in users:
@@ -141,7 +148,8 @@ class _FailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Due:
-    """Queries with answers in this round: whose program, and which rows of the rings' table, from `starts` on."""
+    """Queries with answers in this round: whose program, and which rows of the rings' table, from
+    `starts` on."""
 
     programs: Sequence[Program]
     ids: Ints
@@ -156,7 +164,8 @@ class _Due:
 
 
 def _due(closed: Sequence[Closed]) -> _Due:
-    """The queries that have answers, those with columns of the same types together, then those of one program."""
+    """The queries that have answers, those with columns of the same types together, then those of
+    one program."""
     numbers: dict[int, int] = {}
     programs: list[Program] = []
     parts: list[tuple[Ints, ...]] = [(np.empty(0, np.int64),) * 5]
@@ -172,7 +181,15 @@ def _due(closed: Sequence[Closed]) -> _Due:
         own = np.array([numbers[id(p)] for p in sitting.programs], np.int64)
         shapes = sitting.shapes[due]
         range_us = sitting.windows.range_panes[shapes] * ring.seat.plan.grain_us
-        parts.append((sitting.ids[due], own[sitting.program[due]], offsets[shapes] + base, counts[due], range_us))
+        parts.append(
+            (
+                sitting.ids[due],
+                own[sitting.program[due]],
+                offsets[shapes] + base,
+                counts[due],
+                range_us,
+            )
+        )
         base += ring.answers.end.size
     found = _Due(programs, *(np.concatenate(column) for column in zip(*parts, strict=True)))
     kinds: dict[tuple[object, ...], int] = {}
@@ -181,7 +198,8 @@ def _due(closed: Sequence[Closed]) -> _Due:
 
 
 class _Lines:
-    """The measures that rings keep, as lines of two matrices; kept from round to round while they fit."""
+    """The measures that rings keep, as lines of two matrices; kept from round to round while they
+    fit."""
 
     def __init__(self) -> None:
         self.all = arrange(())
@@ -191,8 +209,16 @@ class _Lines:
         """Lines for these rings; those of queries that have gone do not pile up."""
         needed = dict.fromkeys(m for ring in closed for m in ring.seat.arrangement.ints)
         missing = any(m not in self.all.ints for m in needed)
-        if missing or len(self.all.ints) > 2 * len(needed) + LINES_MIN or len(self._places) > RINGS_MAX:
-            kept = self.all.ints if missing and len(self.all.ints) <= 2 * len(needed) + LINES_MIN else ()
+        if (
+            missing
+            or len(self.all.ints) > 2 * len(needed) + LINES_MIN
+            or len(self._places) > RINGS_MAX
+        ):
+            kept = (
+                self.all.ints
+                if missing and len(self.all.ints) <= 2 * len(needed) + LINES_MIN
+                else ()
+            )
             self.all = arrange((*kept, *needed))
             self._places.clear()
 
@@ -200,12 +226,16 @@ class _Lines:
         """The lines of a ring's columns."""
         found = self._places.get(id(own))
         if found is None:
-            found = self._places[id(own)] = (own, *places_in(own, self.all))  # holding it keeps its id its own
+            found = self._places[id(own)] = (
+                own,
+                *places_in(own, self.all),
+            )  # holding it keeps its id its own
         return found[1:]
 
 
 class _RingTable:
-    """The answers of all rings, one after another.  Where a ring does not keep a measure, nobody asks for it."""
+    """The answers of all rings, one after another.  Where a ring does not keep a measure, nobody
+    asks for it."""
 
     def __init__(self, closed: Sequence[Closed], keys: KeySpace, lines: _Lines) -> None:
         self._closed = closed
@@ -230,7 +260,8 @@ class _RingTable:
         return (*self._ints[self._lines.ints[measure]], *self._floats[self._lines.floats[measure]])
 
     def sketch(self, aggregate: Aggregate) -> Column:
-        """The values of a sketched aggregate.  Where a ring has none, nobody asks for it, or no group has a value."""
+        """The values of a sketched aggregate.  Where a ring has none, nobody asks for it, or no
+        group has a value."""
         found = [ring.sketches[aggregate] for ring in self._closed if aggregate in ring.sketches]
         values = np.zeros(self.end_us.size, found[0].dtype if found else np.int64)
         at = 0
@@ -273,12 +304,15 @@ Span = tuple[int, int, int]
 
 
 class _Rows:
-    """One row for each answer of each query, in the order of the due: row `ring[i]` of the rings' table."""
+    """One row for each answer of each query, in the order of the due: row `ring[i]` of the rings'
+    table."""
 
     def __init__(self, due: _Due, table: _RingTable, ring: Ints | None = None) -> None:
         before = np.cumsum(due.counts) - due.counts
         total = int(due.counts.sum())
-        self.ring: Ints = np.repeat(due.starts - before, due.counts) + np.arange(total) if ring is None else ring
+        self.ring: Ints = (
+            np.repeat(due.starts - before, due.counts) + np.arange(total) if ring is None else ring
+        )
         self._due = due
         self._table = table
         self._edges: Ints = np.append(before, total)
@@ -295,7 +329,9 @@ class _Rows:
         before = np.append(0, np.cumsum(passed))
         counts = np.diff(before[self._edges])
         left = np.flatnonzero(counts)
-        return _Rows(replace(self._due.at(left), counts=counts[left]), self._table, self.ring[passed])
+        return _Rows(
+            replace(self._due.at(left), counts=counts[left]), self._table, self.ring[passed]
+        )
 
     def uses(self, exprs_of: Callable[[Program], Sequence[Expr]]) -> dict[Expr, list[Span]]:
         """Each expression with the spans of the programs that have it."""
@@ -310,11 +346,14 @@ class _Rows:
             return slice(spans[0][1], spans[0][2])
         return np.concatenate([np.arange(start, stop) for _, start, stop in spans])
 
-    def measures(self, aggregate: Aggregate, positions: Ints | slice) -> dict[Measure, tuple[Column, ...]]:
+    def measures(
+        self, aggregate: Aggregate, positions: Ints | slice
+    ) -> dict[Measure, tuple[Column, ...]]:
         """The columns an aggregate is finished from."""
         rows = self.ring[positions]
         return {
-            m: (self._table.sketch(aggregate)[rows],) if m.is_sketch
+            m: (self._table.sketch(aggregate)[rows],)
+            if m.is_sketch
             else tuple(column[rows] for column in self._table.measure(m))
             for m in measures_for(aggregate)
         }
@@ -347,8 +386,13 @@ class _Rows:
     def _block(self, spans: Sequence[Span], pieces: dict[tuple[int, Expr], pa.Array]) -> Block:
         start, stop = spans[0][1], spans[-1][2]
         first, last = np.searchsorted(self._edges, (start, stop))
-        columns = zip(*([pieces[p, e] for e in self._due.programs[p].outputs] for p, _, _ in spans), strict=True)
+        columns = zip(
+            *([pieces[p, e] for e in self._due.programs[p].outputs] for p, _, _ in spans),
+            strict=True,
+        )
         return Block(
-            self._due.ids[first:last], self._due.counts[first:last], self._table.end_us[self.ring[start:stop]],
+            self._due.ids[first:last],
+            self._due.counts[first:last],
+            self._table.end_us[self.ring[start:stop]],
             tuple(pa.concat_arrays(column) for column in columns),
         )

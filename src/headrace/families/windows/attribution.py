@@ -1,9 +1,13 @@
-"""Who makes a round cost what: its measured seconds, split among the queries that share the work.  Pure.
+"""Who makes a round cost what: its measured seconds, split among the queries that share the work.
+Pure.
 
-Within a stage, seconds are split as the cost model splits them into terms, and each term goes to those who ask for it:
+Within a stage, seconds are split as the cost model splits them into terms, and each term goes to
+those who ask for it:
 
-* a predicate, a key, an aggregate, a branch, a slot, a ring, a window that ends: equally to the queries that have it;
-* what a slot or a ring does for each column: by the columns a query wants, each shared with who else wants it there;
+* a predicate, a key, an aggregate, a branch, a slot, a ring, a window that ends: equally to the
+  queries that have it;
+* what a slot or a ring does for each column: by the columns a query wants, each shared with who
+  else wants it there;
 * answers, finished and written: by the answers the query was given;
 * what a round costs whoever asks (a Spark job, reading rows, syncing files): to all equally.
 
@@ -44,12 +48,20 @@ Pairs = tuple[Ints, Ints, Floats]
 PARTS = ("spark_row_part", "spark_cell_part", "roll_cell_part")
 ROWS_OUT = ("answer_row", "write_row")
 PER_THING = {
-    "spark_row_predicate": "predicate", "spark_row_key": "key", "spark_row_step": "cell",
-    **dict.fromkeys(PARTS, "part"), "roll_cell_branch": "branch",
-    "roll_slot": "slot", "roll_slot_column": "slot column", "roll_ring": "ring",
-    "roll_ring_column": "ring column", "answer_pane": "ring column", "answer_ring": "ring",
-    "answer_shape": "shape column", "answer_query": "shape",
-}  # fmt: skip
+    "spark_row_predicate": "predicate",
+    "spark_row_key": "key",
+    "spark_row_step": "cell",
+    **dict.fromkeys(PARTS, "part"),
+    "roll_cell_branch": "branch",
+    "roll_slot": "slot",
+    "roll_slot_column": "slot column",
+    "roll_ring": "ring",
+    "roll_ring_column": "ring column",
+    "answer_pane": "ring column",
+    "answer_ring": "ring",
+    "answer_shape": "shape column",
+    "answer_query": "shape",
+}
 
 
 @dataclass(slots=True)
@@ -66,7 +78,11 @@ class _Links:
         self.weights.append(weight)
 
     def pairs(self) -> Pairs:
-        return np.array(self.things, np.int64), np.array(self.queries, np.int64), np.array(self.weights)
+        return (
+            np.array(self.things, np.int64),
+            np.array(self.queries, np.int64),
+            np.array(self.weights),
+        )
 
 
 class Users:
@@ -87,23 +103,45 @@ class Users:
         for i, ring in enumerate(works):
             shapes = {(slide, end): base + s for s, (slide, end, _) in enumerate(ring.windows)}
             base += len(shapes)
-            self._seat(ring.plan, i, slots[ring.plan.slot], wanted[ring.plan.slot], shapes, asks, place)
+            self._seat(
+                ring.plan, i, slots[ring.plan.slot], wanted[ring.plan.slot], shapes, asks, place
+            )
         self.pairs = {kind: links.pairs() for kind, links in self._links.items()}
 
     def _seat(
-        self, plan: RingPlan, ring: int, slot: int, wanted: Counter[Measure], shapes: Mapping[tuple[int, int], int],
-        asks: _Asks, place: Mapping[int, int],
+        self,
+        plan: RingPlan,
+        ring: int,
+        slot: int,
+        wanted: Counter[Measure],
+        shapes: Mapping[tuple[int, int], int],
+        asks: _Asks,
+        place: Mapping[int, int],
     ) -> None:
         alike: dict[tuple[Measure, ...], tuple[float, list[Ask]]] = {}
         for query_id, share in plan.members.items():
             if share.measures not in alike:
-                in_ring, in_slot = _columns(share.measures, plan.measures), _columns(share.measures, wanted)
-                seated = [("slot", slot, 1.0), ("slot column", slot, in_slot), ("ring", ring, 1.0),
-                          ("ring column", ring, in_ring)]
-                alike[share.measures] = in_ring, [*seated, *asks.of_slot(plan.slot), *asks.of_measures(share.measures)]
+                in_ring, in_slot = (
+                    _columns(share.measures, plan.measures),
+                    _columns(share.measures, wanted),
+                )
+                seated = [
+                    ("slot", slot, 1.0),
+                    ("slot column", slot, in_slot),
+                    ("ring", ring, 1.0),
+                    ("ring column", ring, in_ring),
+                ]
+                alike[share.measures] = (
+                    in_ring,
+                    [*seated, *asks.of_slot(plan.slot), *asks.of_measures(share.measures)],
+                )
             weight, asked = alike[share.measures]
             shape = shapes[shape_of(share)]
-            for kind, thing, much in (*asked, ("shape", shape, 1.0), ("shape column", shape, weight)):
+            for kind, thing, much in (
+                *asked,
+                ("shape", shape, 1.0),
+                ("shape column", shape, weight),
+            ):
                 self._links[kind].add(thing, place[query_id], much)
 
 
@@ -118,7 +156,9 @@ class _Asks:
     def __init__(self, cuts: Cuts, slots: Sequence[Slot]) -> None:
         self._cuts = cuts
         self._branches = _numbered((cuts.find(s), s.where) for s in slots)
-        self._predicates = _numbered((c, p) for c, cut in enumerate(cuts.cuts) for p in grouping(cut).predicates)
+        self._predicates = _numbered(
+            (c, p) for c, cut in enumerate(cuts.cuts) for p in grouping(cut).predicates
+        )
         self._keys = _numbered(k for cut in cuts.cuts for k in grouping(cut).keys)
         self._cells = _numbered(key for key, _ in cuts.edges)
         self._parts = _numbered(p for m in (ROWS, *cuts.measures) for p in parts_of(m))
@@ -139,8 +179,11 @@ class _Asks:
                 asked.append(slot.where)  # it follows from keys
         names = columns_of(*asked)
         found += [("cell", self._cells[key], 1.0) for key in slot.cells]
-        return found + [("key", i, 1.0) for k, i in self._keys.items()
-                        if k in slot.keys or (isinstance(k, Column) and k.name in names)]
+        return found + [
+            ("key", i, 1.0)
+            for k, i in self._keys.items()
+            if k in slot.keys or (isinstance(k, Column) and k.name in names)
+        ]
 
     def of_measures(self, measures: tuple[Measure, ...]) -> list[Ask]:
         if measures not in self._measures:
@@ -171,7 +214,8 @@ def split(users: Users, quantities: Quantities, answers: Mapping[int, int]) -> d
 
 
 def _spread(seconds: Floats, pairs: Pairs, size: int) -> Floats:
-    """Each thing's seconds to those who ask for it; where things are not told apart, all cost the same."""
+    """Each thing's seconds to those who ask for it; where things are not told apart, all cost the
+    same."""
     things, queries, weights = pairs
     if not things.size:
         return np.zeros(size)

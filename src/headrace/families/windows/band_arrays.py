@@ -27,9 +27,11 @@ class Stretches(NamedTuple):
 
 
 class Bands(NamedTuple):
-    """What is asked for: the lane each band is for, and its intervals of segments `at[band]` … `at[band + 1]`.
+    """What is asked for: the lane each band is for, and its intervals of segments `at[band]` …
+    `at[band + 1]`.
 
-    Intervals of the other cells, those of one band together, are of ranks: `others_at[band · cells + c]` …"""
+    Intervals of the other cells, those of one band together, are of ranks: `others_at[band · cells
+    + c]` …"""
 
     number: Ints
     lane: Ints
@@ -42,8 +44,8 @@ class Bands(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Which columns a lane keeps, and where its rows are written: from `base` on there is `room` for so many, a column
-    of them at `int_base + column · room`."""
+    """Which columns a lane keeps, and where its rows are written: from `base` on there is `room`
+    for so many, a column of them at `int_base + column · room`."""
 
     int_at: Ints
     int_columns: Ints
@@ -56,7 +58,8 @@ class Lanes(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """The number of a spot: `pool[page[group, band // PAGE], band % PAGE]`, -1 if there is none yet.
+    """The number of a spot: `pool[page[group, band // PAGE], band % PAGE]`, -1 if there is none
+    yet.
 
     New ones are given by `next`, one counter a lane; `fresh` lists them as (lane, band, group)."""
 
@@ -78,9 +81,9 @@ class Written(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one stretch: the held segment of each row, for each segment how many before it hold rows, where the rows
-    of each held one begin, the table; which rows lie in a band, extremes as whole numbers, and which columns have one
-    value only."""
+    """Room for one stretch: the held segment of each row, for each segment how many before it hold
+    rows, where the rows of each held one begin, the table; which rows lie in a band, extremes as
+    whole numbers, and which columns have one value only."""
 
     held: Ints
     before: Ints
@@ -94,8 +97,15 @@ class Scratch(NamedTuple):
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def spot_of(
-    lane: int, band: int, group: int, page: Ints32, pool: Ints32, following: Ints, fresh: Ints, used: Ints
-) -> int:  # fmt: skip
+    lane: int,
+    band: int,
+    group: int,
+    page: Ints32,
+    pool: Ints32,
+    following: Ints,
+    fresh: Ints,
+    used: Ints,
+) -> int:
     """The number of a spot; a new one is given and noted."""
     place = page[group, band // PAGE]
     if place < 0:

@@ -1,9 +1,10 @@
 """Folding the rows of cells into bands, compiled.
 
-Rows of a round come by pane, group and first cell; rows of one pane and group are a *stretch*.  The edges of the bands
-that are asked for cut the first cell into *segments*.  Of a stretch, the segments that hold rows are folded first, then
-made a *disjoint sparse table*: on level l, runs of 2^(l+1) of them are folded from their middle outwards, so segments
-i … j are one join of two entries, on the level of the highest bit in which i and j differ.  Totals are joined, never
+Rows of a round come by pane, group and first cell; rows of one pane and group are a *stretch*.  The
+edges of the bands that are asked for cut the first cell into *segments*.  Of a stretch, the
+segments that hold rows are folded first, then made a *disjoint sparse table*: on level l, runs of
+2^(l+1) of them are folded from their middle outwards, so segments i … j are one join of two
+entries, on the level of the highest bit in which i and j differ.  Totals are joined, never
 subtracted, as everywhere.  Bands of more cells than one are for `mark_kernels.py`.
 """
 
@@ -25,7 +26,7 @@ from headrace.families.windows.band_arrays import (
     Stretches,
     Written,
     spot_of,
-)  # fmt: skip
+)
 from headrace.families.windows.mark_kernels import take_rows
 from headrace.families.windows.ring_kernels import (
     ADD,
@@ -36,17 +37,25 @@ from headrace.families.windows.ring_kernels import (
     join_moments,
     max_nan_last,
     min_nan_last,
-)  # fmt: skip
+)
 
 Values = NDArray[Any]
 
 
 @numba.njit(cache=True, nogil=True)
 def fold_stretches(
-    first: int, last: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
+    first: int,
+    last: int,
+    rows: Stretches,
+    ops: Ops,
+    bands: Bands,
+    lanes: Lanes,
+    numbers: Numbers,
+    room: Scratch,
     out: Written,
-) -> None:  # fmt: skip
-    """Write one row for each of the stretches first … last - 1 and each band that has rows of it."""
+) -> None:
+    """Write one row for each of the stretches first … last - 1 and each band that has rows of
+    it."""
     for s in range(first, last):
         start, stop = rows.starts[s], rows.starts[s + 1]
         held = cut_stretch(start, stop, rows.segment, room)
@@ -55,7 +64,9 @@ def fold_stretches(
         else:
             fold_ints(start, stop, room.held, held, ops.ints, rows.ints, room.ints)
             fold_floats(start, stop, room.held, held, ops.floats, rows.floats, room.floats)
-            take_segments(rows.pane[start], rows.group[start], ops, bands, lanes, numbers, room, out)
+            take_segments(
+                rows.pane[start], rows.group[start], ops, bands, lanes, numbers, room, out
+            )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -79,13 +90,21 @@ def cut_stretch(start: int, stop: int, segments: Ints32, room: Scratch) -> int:
     return held + 1
 
 
-# What follows runs for each band and group: calls that pass many arrays would cost more than the work.
+# What follows runs for each band and group: calls that pass many arrays would cost more than the
+# work.
 
 
 @numba.njit(cache=True, nogil=True)
 def take_segments(
-    pane: int, group: int, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch, out: Written
-) -> None:  # fmt: skip
+    pane: int,
+    group: int,
+    ops: Ops,
+    bands: Bands,
+    lanes: Lanes,
+    numbers: Numbers,
+    room: Scratch,
+    out: Written,
+) -> None:
     """Every band of a stretch, out of its table."""
     before, ints, floats = room.before, room.ints, room.floats
     at, firsts, lasts, lane_of, number = bands.at, bands.first, bands.last, bands.lane, bands.number
@@ -103,12 +122,18 @@ def take_segments(
                 row = written[lane]
                 written[lane] = row + 1
                 panes[base[lane] + row] = pane
-                spots[base[lane] + row] = spot_of(lane, number[band], group, page, pool, following, fresh, used)
+                spots[base[lane] + row] = spot_of(
+                    lane, number[band], group, page, pool, following, fresh, used
+                )
             level, space = split_level(low, high), spaces[lane]
             to = int_base[lane] + row
             for k in range(int_at[lane], int_at[lane + 1]):
                 c = int_columns[k]
-                x = ints[level, c, low] if low == high else join(ops.ints[c], ints[level, c, low], ints[level, c, high])
+                x = (
+                    ints[level, c, low]
+                    if low == high
+                    else join(ops.ints[c], ints[level, c, low], ints[level, c, high])
+                )
                 out_ints[to] = x if is_first else join(ops.ints[c], out_ints[to], x)
                 to += space
             to = float_base[lane] + row
@@ -119,10 +144,17 @@ def take_segments(
                     means, squares = floats[level, c + 1], floats[level, c + 2]
                     n, mean, m2 = line[low], means[low], squares[low]
                     if low != high:
-                        n, mean, m2 = join_moments(n, mean, m2, line[high], means[high], squares[high])
+                        n, mean, m2 = join_moments(
+                            n, mean, m2, line[high], means[high], squares[high]
+                        )
                     if not is_first:
                         n, mean, m2 = join_moments(
-                            out_floats[to], out_floats[to + space], out_floats[to + 2 * space], n, mean, m2
+                            out_floats[to],
+                            out_floats[to + space],
+                            out_floats[to + 2 * space],
+                            n,
+                            mean,
+                            m2,
                         )
                     out_floats[to], out_floats[to + space], out_floats[to + 2 * space] = n, mean, m2
                 elif op < MOMENTS_N:
@@ -149,14 +181,18 @@ def join(op: int, x: Any, y: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_ints(start: int, stop: int, place: Ints, held: int, ops: Ints, source: Ints, table: Ints) -> None:
+def fold_ints(
+    start: int, stop: int, place: Ints, held: int, ops: Ints, source: Ints, table: Ints
+) -> None:
     """Fold rows into segments, and those into the table."""
     for c in range(ops.size):
         fold_column(start, stop, place, held, ops[c], source[c], table[:, c])
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_floats(start: int, stop: int, place: Ints, held: int, ops: Ints, source: Floats, table: Floats) -> None:
+def fold_floats(
+    start: int, stop: int, place: Ints, held: int, ops: Ints, source: Floats, table: Floats
+) -> None:
     for c in range(ops.size):
         if ops[c] == MOMENTS_N:
             fold_moments(start, stop, place, held, c, source, table)
@@ -165,7 +201,9 @@ def fold_floats(start: int, stop: int, place: Ints, held: int, ops: Ints, source
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_column(start: int, stop: int, place: Ints, held: int, op: int, source: Values, table: Values) -> None:
+def fold_column(
+    start: int, stop: int, place: Ints, held: int, op: int, source: Values, table: Values
+) -> None:
     """One column of either kind."""
     own = table[0]
     last = -1
@@ -191,7 +229,9 @@ def fold_column(start: int, stop: int, place: Ints, held: int, op: int, source: 
 
 
 @numba.njit(cache=True, nogil=True)
-def fold_moments(start: int, stop: int, place: Ints, held: int, c: int, source: Floats, table: Floats) -> None:
+def fold_moments(
+    start: int, stop: int, place: Ints, held: int, c: int, source: Floats, table: Floats
+) -> None:
     """Columns c … c + 2."""
     own = table[0]
     last = -1
@@ -220,13 +260,14 @@ def fold_moments(start: int, stop: int, place: Ints, held: int, c: int, source: 
         level += 1
 
 
-
-# -- answers ----------------------------------------------------------------------------------------
+# -- answers
+# ----------------------------------------------------------------------------------------
 
 
 @numba.njit(cache=True, nogil=True)
-def count_answers(spot: Ints32, end: Ints, band_of: Ints32, at: Ints, shapes: Ints, first_end: Ints,
-                  counts: Ints) -> None:  # fmt: skip
+def count_answers(
+    spot: Ints32, end: Ints, band_of: Ints32, at: Ints, shapes: Ints, first_end: Ints, counts: Ints
+) -> None:
     """How many answers of spots each shape has: those of its band, from its first end on.
 
     The shapes of a band are `shapes[at[band]]` …; a band below zero is nobody's any more."""
@@ -239,9 +280,17 @@ def count_answers(spot: Ints32, end: Ints, band_of: Ints32, at: Ints, shapes: In
 
 @numba.njit(cache=True, nogil=True)
 def place_answers(
-    end: Ints, source: Columns, band_of: Ints32, group_of: Ints32, at: Ints, shapes: Ints, first_end: Ints,
-    cursor: Ints, ends: Ints, out: Columns,
-) -> None:  # fmt: skip
+    end: Ints,
+    source: Columns,
+    band_of: Ints32,
+    group_of: Ints32,
+    at: Ints,
+    shapes: Ints,
+    first_end: Ints,
+    cursor: Ints,
+    ends: Ints,
+    out: Columns,
+) -> None:
     """Write the answers of spots by shape; within one they stay as they come, by end."""
     for i in range(end.size):
         spot = source.group[i]

@@ -1,7 +1,7 @@
 """From the rows of a crowd to those of its rings, and from what these answer to the queries.
 
-Each band takes its run of cells of every pane and group (`band_kernels.py`), mostly once, when the pane closes
-(`waiting.py`); rings then keep what the queries ask for, and nothing of cells.
+Each band takes its run of cells of every pane and group (`band_kernels.py`), mostly once, when the
+pane closes (`waiting.py`); rings then keep what the queries ask for, and nothing of cells.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.families.windows import band_kernels as kernels
-from headrace.families.windows.band_arrays import Bands, Ints, Ints32, Lanes, Scratch, Stretches, Written
+from headrace.families.windows.band_arrays import (
+    Bands,
+    Ints,
+    Ints32,
+    Lanes,
+    Scratch,
+    Stretches,
+    Written,
+)
 from headrace.families.windows.feed import SlotRows
 from headrace.families.windows.measures import Arrangement, arrange, places_in
 from headrace.families.windows.plan import Lane
@@ -35,17 +43,26 @@ class Banding:
         self.waiting = Waiting()
         self._asked: tuple[int, _Asked] | None = None
 
-    def fold(self, rows: CellRows, given: Arrangement) -> Iterator[tuple[Lane, Arrangement, SlotRows]]:
-        """The rows of each lane, by pane, all rows of some stretches at a time; the columns are those of the lane.
+    def fold(
+        self, rows: CellRows, given: Arrangement
+    ) -> Iterator[tuple[Lane, Arrangement, SlotRows]]:
+        """The rows of each lane, by pane, all rows of some stretches at a time; the columns are
+        those of the lane.
 
         Lanes may be dropped while rows are taken."""
-        ops = Ops(np.array(given.layout.int_ops, np.int64), np.array(given.layout.float_ops, np.int64))
+        ops = Ops(
+            np.array(given.layout.int_ops, np.int64), np.array(given.layout.float_ops, np.int64)
+        )
         starts, last = _starts(rows), 0
         while last < starts.size - 1 and self.spots.lanes:
             if self._asked is None or self._asked[0] != self.spots.changes:
                 self._asked = (self.spots.changes, _Asked(self.spots))
             asked = self._asked[1]
-            bands, stretches, room = asked.bands(rows.edges), asked.stretches(rows, starts), asked.room(starts, ops)
+            bands, stretches, room = (
+                asked.bands(rows.edges),
+                asked.stretches(rows, starts),
+                asked.room(starts, ops),
+            )
             first, last = last, min(last + max(1, ROWS_MAX // bands.number.size), starts.size - 1)
             lanes, out = asked.place(last - first, given)
             numbers = self.spots.numbers(int(rows.groups.max()) + 1, last - first)
@@ -66,13 +83,18 @@ class _Asked:
 
     def __init__(self, spots: Spots) -> None:
         self._lanes = [(key, arrange(key.measures)) for key in spots.lanes]
-        own = [(lane, taken, number) for lane, spotted in enumerate(spots.lanes.values())
-               for taken, number in spotted.bands.items()]  # fmt: skip
+        own = [
+            (lane, taken, number)
+            for lane, spotted in enumerate(spots.lanes.values())
+            for taken, number in spotted.bands.items()
+        ]
         self._taken: list[Taken] = [taken for _, taken, _ in own]
         self._lane: Ints = np.array([lane for lane, _, _ in own], np.int64)
         self._number: Ints = np.array([number for _, _, number in own], np.int64)
         firsts = [taken[0] for taken in self._taken]
-        self._edges: Ints = np.array(sorted({e for band in set(firsts) for e in band.edges()}), np.int64)
+        self._edges: Ints = np.array(
+            sorted({e for band in set(firsts) for e in band.edges()}), np.int64
+        )
         self._at, self._segments = _intervals([band.intervals for band in firsts], self._edges)
         self._known: tuple[object, Bands, Ints32] | None = None
         self._given: tuple[Arrangement, tuple[Ints, Ints, Ints, Ints]] | None = None
@@ -82,28 +104,45 @@ class _Asked:
         return self._by_edges(edges)[0]
 
     def _by_edges(self, edges: Sequence[tuple[int, ...]]) -> tuple[Bands, Ints32]:
-        """The bands, and the segment of each rank of the first cell, for rows that were placed among these edges."""
+        """The bands, and the segment of each rank of the first cell, for rows that were placed
+        among these edges."""
         if self._known is None or self._known[0] != edges:
             others = [[taken[c].intervals for taken in self._taken] for c in range(1, len(edges))]
-            placed = [_intervals(own, np.array(edges[c], np.int64)) for c, own in enumerate(others, 1)]
+            placed = [
+                _intervals(own, np.array(edges[c], np.int64)) for c, own in enumerate(others, 1)
+            ]
             first, last = self._segments
             bands = Bands(self._number, self._lane, self._at, first, last, *_interleaved(placed))
-            segments = np.searchsorted(self._edges, [LEAST, *edges[0]], side="right").astype(np.int32)
+            segments = np.searchsorted(self._edges, [LEAST, *edges[0]], side="right").astype(
+                np.int32
+            )
             self._known = (edges, bands, segments)
         return self._known[1], self._known[2]
 
     def stretches(self, rows: CellRows, starts: Ints) -> Stretches:
         segments = self._by_edges(rows.edges)[1][rows.ranks[0]]
-        return Stretches(starts, rows.pane_us, rows.groups, segments, rows.ranks[1:], rows.ints, rows.floats)
+        return Stretches(
+            starts, rows.pane_us, rows.groups, segments, rows.ranks[1:], rows.ints, rows.floats
+        )
 
     def room(self, starts: Ints, ops: Ops) -> Scratch:
         longest = int(np.diff(starts).max(initial=1))
         held = min(longest, self._edges.size + 1)
         levels = max(1, (held - 1).bit_length())
-        ints, floats = np.empty((levels, ops.ints.size, held), np.int64), np.empty((levels, ops.floats.size, held))
-        return Scratch(np.empty(longest, np.int64), np.empty(self._edges.size + 2, np.int64),
-                       np.empty(held + 1, np.int64), ints, floats, np.empty(longest, np.int64),
-                       np.empty((ops.floats.size, longest), np.int64), np.empty(ops.ints.size, np.int64))  # fmt: skip
+        ints, floats = (
+            np.empty((levels, ops.ints.size, held), np.int64),
+            np.empty((levels, ops.floats.size, held)),
+        )
+        return Scratch(
+            np.empty(longest, np.int64),
+            np.empty(self._edges.size + 2, np.int64),
+            np.empty(held + 1, np.int64),
+            ints,
+            floats,
+            np.empty(longest, np.int64),
+            np.empty((ops.floats.size, longest), np.int64),
+            np.empty(ops.ints.size, np.int64),
+        )
 
     def place(self, stretches: int, given: Arrangement) -> tuple[Lanes, Written]:
         """Where the rows of each lane go: at most one for each band and stretch."""
@@ -112,30 +151,51 @@ class _Asked:
         int_at, int_columns, float_at, float_columns = self._given[1]
         room = np.bincount(self._lane, minlength=len(self._lanes)) * stretches
         base, int_base, float_base = (
-            np.cumsum(sizes) - sizes for sizes in (room, room * np.diff(int_at), room * np.diff(float_at))
+            np.cumsum(sizes) - sizes
+            for sizes in (room, room * np.diff(int_at), room * np.diff(float_at))
         )
         sizes = tuple(int((room * n).sum()) for n in (1, np.diff(int_at), np.diff(float_at)))
-        lanes = Lanes(int_at, int_columns, float_at, float_columns, room, base, int_base, float_base)
+        lanes = Lanes(
+            int_at, int_columns, float_at, float_columns, room, base, int_base, float_base
+        )
         count = np.zeros(len(self._lanes), np.int64)
         if self._out is None or _is_short(sizes, self._out):
             rows, ints, floats = sizes
-            self._out = Written(count, np.empty(rows, np.int64), np.empty(rows, np.int32), np.empty(ints, np.int64),
-                                np.empty(floats))  # fmt: skip
-        self._out = self._out._replace(rows=count)  # the rest stays: memory is slow when it is touched first
+            self._out = Written(
+                count,
+                np.empty(rows, np.int64),
+                np.empty(rows, np.int32),
+                np.empty(ints, np.int64),
+                np.empty(floats),
+            )
+        self._out = self._out._replace(
+            rows=count
+        )  # the rest stays: memory is slow when it is touched first
         return lanes, self._out
 
     def rows_of(self, lanes: Lanes, out: Written) -> Iterator[tuple[Lane, Arrangement, SlotRows]]:
         for i, (key, arrangement) in enumerate(self._lanes):
             count, base = int(out.rows[i]), int(lanes.base[i])
             if count:
-                ints = _lines(out.ints, lanes.int_base[i], lanes.int_at[i : i + 2], lanes.room[i], count)
-                floats = _lines(out.floats, lanes.float_base[i], lanes.float_at[i : i + 2], lanes.room[i], count)
+                ints = _lines(
+                    out.ints, lanes.int_base[i], lanes.int_at[i : i + 2], lanes.room[i], count
+                )
+                floats = _lines(
+                    out.floats, lanes.float_base[i], lanes.float_at[i : i + 2], lanes.room[i], count
+                )
                 own = slice(base, base + count)
-                yield key, arrangement, SlotRows(out.pane[own].copy(), out.spot[own].copy(), ints, floats)
+                yield (
+                    key,
+                    arrangement,
+                    SlotRows(out.pane[own].copy(), out.spot[own].copy(), ints, floats),
+                )
 
 
 def _is_short(sizes: tuple[int, ...], out: Written) -> bool:
-    return any(size > has for size, has in zip(sizes, (out.spot.size, out.ints.size, out.floats.size), strict=True))
+    return any(
+        size > has
+        for size, has in zip(sizes, (out.spot.size, out.ints.size, out.floats.size), strict=True)
+    )
 
 
 def _lines(flat: NDArray[Any], base: int, at: Ints, room: int, count: int) -> NDArray[Any]:
@@ -145,7 +205,8 @@ def _lines(flat: NDArray[Any], base: int, at: Ints, room: int, count: int) -> ND
 
 
 def _intervals(bands: Sequence[Sequence[Interval]], edges: Ints) -> tuple[Ints, tuple[Ints, Ints]]:
-    """Where the intervals of each band begin, and the first and last rank of each among the edges."""
+    """Where the intervals of each band begin, and the first and last rank of each among the
+    edges."""
     flat = np.array([i for own in bands for i in own], np.int64).reshape(-1, 2)
     ranks = np.searchsorted(edges, flat, side="right")
     return np.cumsum([0, *(len(own) for own in bands)]), (ranks[:, 0].copy(), ranks[:, 1].copy())
@@ -154,24 +215,41 @@ def _intervals(bands: Sequence[Sequence[Interval]], edges: Ints) -> tuple[Ints, 
 def _interleaved(placed: Sequence[tuple[Ints, tuple[Ints, Ints]]]) -> tuple[Ints, Ints32, Ints32]:
     """Intervals of several cells, those of one band together."""
     bands = placed[0][0].size - 1 if placed else 0
-    spans = [(first[at[b] : at[b + 1]], last[at[b] : at[b + 1]]) for b in range(bands) for at, (first, last) in placed]
-    firsts, lasts = (np.concatenate([np.empty(0, np.int64), *(span[i] for span in spans)]) for i in (0, 1))
-    return np.cumsum([0, *(len(first) for first, _ in spans)]), firsts.astype(np.int32), lasts.astype(np.int32)
+    spans = [
+        (first[at[b] : at[b + 1]], last[at[b] : at[b + 1]])
+        for b in range(bands)
+        for at, (first, last) in placed
+    ]
+    firsts, lasts = (
+        np.concatenate([np.empty(0, np.int64), *(span[i] for span in spans)]) for i in (0, 1)
+    )
+    return (
+        np.cumsum([0, *(len(first) for first, _ in spans)]),
+        firsts.astype(np.int32),
+        lasts.astype(np.int32),
+    )
 
 
 def _columns(lanes: Sequence[Arrangement], given: Arrangement) -> tuple[Ints, Ints, Ints, Ints]:
     """Where the columns of each lane are among the given ones, whole numbers first."""
     places = [places_in(own, given) for own in lanes]
     starts = [np.cumsum([0, *(p[kind].size for p in places)]) for kind in (0, 1)]
-    return (starts[0], np.concatenate([p[0] for p in places]), starts[1], np.concatenate([p[1] for p in places]))
+    return (
+        starts[0],
+        np.concatenate([p[0] for p in places]),
+        starts[1],
+        np.concatenate([p[1] for p in places]),
+    )
 
 
-# -- answers ----------------------------------------------------------------------------------------
+# -- answers
+# ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """The shapes of each band of a lane, `of[at[band]]` …, and the first end each has all rows for."""
+    """The shapes of each band of a lane, `of[at[band]]` …, and the first end each has all rows
+    for."""
 
     at: Ints
     of: Ints
@@ -189,13 +267,31 @@ def answers_of(answers: Answers, lane: LaneSpots, shapes: Shapes) -> Answers:
     """From answers by spot to answers by shape, end and group."""
     band = np.where(lane.band < shapes.at.size - 1, lane.band, -1)
     counts = np.zeros(shapes.first_end.size, np.int64)
-    kernels.count_answers(answers.group, answers.end, band, shapes.at, shapes.of, shapes.first_end, counts)
+    kernels.count_answers(
+        answers.group, answers.end, band, shapes.at, shapes.of, shapes.first_end, counts
+    )
     offsets = np.append(0, np.cumsum(counts))
     out = answer_columns(answers.ints.shape[0], answers.floats.shape[0], int(offsets[-1]))
-    ends, source = np.empty(out.group.size, np.int64), Columns(
-        np.empty(0, np.int64), answers.group, np.ascontiguousarray(answers.ints), np.ascontiguousarray(answers.floats)
-    )  # fmt: skip
-    kernels.place_answers(answers.end, source, band, lane.group, shapes.at, shapes.of, shapes.first_end,
-                          offsets[:-1].copy(), ends, out)  # fmt: skip
+    ends, source = (
+        np.empty(out.group.size, np.int64),
+        Columns(
+            np.empty(0, np.int64),
+            answers.group,
+            np.ascontiguousarray(answers.ints),
+            np.ascontiguousarray(answers.floats),
+        ),
+    )
+    kernels.place_answers(
+        answers.end,
+        source,
+        band,
+        lane.group,
+        shapes.at,
+        shapes.of,
+        shapes.first_end,
+        offsets[:-1].copy(),
+        ends,
+        out,
+    )
     shape = np.repeat(np.arange(counts.size, dtype=np.int32), counts)
     return Answers(shape, ends, out.group, out.ints, out.floats, offsets)

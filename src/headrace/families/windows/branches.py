@@ -1,8 +1,9 @@
 """In which order slots are rolled up.  Pure.
 
-Slots with the same predicate are one branch: its trunk holds the rows the predicate selects, at the finest
-keys; each slot is rolled from the coarsest one before it that still has all its keys.  So the rows of
-a round are looked at once for each predicate, not once for each group-by.  A slot of cells is a branch of its own.
+Slots with the same predicate are one branch: its trunk holds the rows the predicate selects, at the
+finest keys; each slot is rolled from the coarsest one before it that still has all its keys.  So
+the rows of a round are looked at once for each predicate, not once for each group-by.  A slot of
+cells is a branch of its own.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from headrace.sql.tree import Expr
 
 @dataclass(frozen=True, slots=True)
 class Twig:
-    """A slot, the columns its rings want, and what it is rolled from: a place in the branch (the trunk is 0), and
-    where among the columns there its own are."""
+    """A slot, the columns its rings want, and what it is rolled from: a place in the branch (the
+    trunk is 0), and where among the columns there its own are."""
 
     slot: Slot
     arrangement: Arrangement
@@ -47,7 +48,9 @@ def plan_branches(cuts: Cuts, wanted: Mapping[Slot, tuple[Measure, ...]]) -> lis
     return [_branch(cut, where, slots, wanted) for (cut, where, _), slots in together.items()]
 
 
-def _branch(cut: int, where: Expr | None, slots: list[Slot], wanted: Mapping[Slot, tuple[Measure, ...]]) -> Branch:
+def _branch(
+    cut: int, where: Expr | None, slots: list[Slot], wanted: Mapping[Slot, tuple[Measure, ...]]
+) -> Branch:
     if len(slots) == 1:
         return Branch(cut, where, None, (Twig(slots[0], arrange(wanted[slots[0]]), None),))
     trunk = arrange(tuple(dict.fromkeys(m for slot in slots for m in wanted[slot])))
@@ -56,15 +59,26 @@ def _branch(cut: int, where: Expr | None, slots: list[Slot], wanted: Mapping[Slo
         fits = [i for i, t in enumerate(twigs, 1) if _holds(t, slot, wanted[slot])]
         parent = min(fits, key=lambda i: len(twigs[i - 1].slot.keys), default=0)
         own = arrange(_passed_on(slot, slots, wanted))
-        twigs.append(Twig(slot, own, parent, places_in(own, twigs[parent - 1].arrangement if parent else trunk)))
+        twigs.append(
+            Twig(
+                slot,
+                own,
+                parent,
+                places_in(own, twigs[parent - 1].arrangement if parent else trunk),
+            )
+        )
     return Branch(cut, where, trunk, tuple(twigs))
 
 
 def _holds(twig: Twig, slot: Slot, measures: tuple[Measure, ...]) -> bool:
-    return set(slot.keys) <= set(twig.slot.keys) and all(m in twig.arrangement.ints for m in measures)
+    return set(slot.keys) <= set(twig.slot.keys) and all(
+        m in twig.arrangement.ints for m in measures
+    )
 
 
-def _passed_on(slot: Slot, slots: list[Slot], wanted: Mapping[Slot, tuple[Measure, ...]]) -> tuple[Measure, ...]:
+def _passed_on(
+    slot: Slot, slots: list[Slot], wanted: Mapping[Slot, tuple[Measure, ...]]
+) -> tuple[Measure, ...]:
     """What the slot wants, and what slots that can be rolled from it want."""
     below = [s for s in slots if set(s.keys) < set(slot.keys)]
     return tuple(dict.fromkeys(m for s in (slot, *below) for m in wanted[s]))

@@ -1,8 +1,8 @@
-"""Cells: where thousands of predicates compare one attribute with different constants, a row is placed among all the
-constants by one binary search, in Spark, and grouped by where it falls.
+"""Cells: where thousands of predicates compare one attribute with different constants, a row is
+placed among all the constants by one binary search, in Spark, and grouped by where it falls.
 
-The constants of all bands (`sql/bands.py`) are *edges*; between two edges lies a cell, and every band is a run of
-cells.  Spark gives the number of edges at or below a value, its *rank* among them.
+The constants of all bands (`sql/bands.py`) are *edges*; between two edges lies a cell, and every
+band is a run of cells.  Spark gives the number of edges at or below a value, its *rank* among them.
 """
 
 from __future__ import annotations
@@ -43,10 +43,13 @@ def attribute_sql(key: Expr) -> str:
 
 
 def rank_sql(key: Expr, edges: tuple[int, ...], value: str) -> str:
-    """How many edges are at or below `value`, by halving; past the end `get` is null, and a null is not below."""
+    """How many edges are at or below `value`, by halving; past the end `get` is null, and a null is
+    not below."""
     steps = ", ".join(str(1 << bit) for bit in reversed(range(len(edges).bit_length())))
     name = variable(key, edges)
-    found = f"aggregate(array({steps}), 0, (a, b) -> IF({value} >= get({name}, a + b - 1), a + b, a))"
+    found = (
+        f"aggregate(array({steps}), 0, (a, b) -> IF({value} >= get({name}, a + b - 1), a + b, a))"
+    )
     return f"IF({value} IS NULL, NULL, {found})"
 
 
@@ -54,7 +57,9 @@ def ranks_of(key: Expr, edges: tuple[int, ...], values: pa.ChunkedArray) -> pa.A
     """The same for values that Spark has sent; null for a null."""
     ordered = _as_values(key, edges)
     valid = values.combine_chunks().is_valid()
-    found = np.searchsorted(ordered, values.fill_null(0).to_numpy().astype(ordered.dtype, copy=False), side="right")
+    found = np.searchsorted(
+        ordered, values.fill_null(0).to_numpy().astype(ordered.dtype, copy=False), side="right"
+    )
     return pa.array(found.astype(np.int32), mask=~valid.to_numpy(zero_copy_only=False))
 
 
@@ -76,7 +81,10 @@ def declare_sql(key: Expr, edges: tuple[int, ...]) -> str:
     if key.args[0].type.name == "double":
         kind, texts = "DOUBLE", [_double(edge) for edge in edges]
     else:
-        kind, texts = "BIGINT", [f"{edge}L" if edge > LEAST else f"({edge + 1}L - 1L)" for edge in edges]
+        kind, texts = (
+            "BIGINT",
+            [f"{edge}L" if edge > LEAST else f"({edge + 1}L - 1L)" for edge in edges],
+        )
     return f"DECLARE OR REPLACE VARIABLE {variable(key, edges)} ARRAY<{kind}> DEFAULT array({', '.join(texts)})"
 
 
@@ -87,4 +95,3 @@ def drop_sql(key: Expr, edges: tuple[int, ...]) -> str:
 def _double(edge: int) -> str:
     value = double_of(edge)
     return f"{value!r}D" if np.isfinite(value) else f"CAST({quote_text(str(value))} AS DOUBLE)"
-

@@ -1,7 +1,8 @@
 """Values of one key ↔ codes, dense, given as values come; and pairs of codes ↔ numbers.
 
-Text and whole numbers are kept in arrays and found by compiled tables (`group_kernels.py`): a round may bring hundreds
-of thousands of keys.  Other types are few, and go through a dict.  Null is a value like others.
+Text and whole numbers are kept in arrays and found by compiled tables (`group_kernels.py`): a round
+may bring hundreds of thousands of keys.  Other types are few, and go through a dict.  Null is a
+value like others.
 """
 
 from __future__ import annotations
@@ -194,8 +195,12 @@ class _Text(_Nullable):
         first = self._starts[start]
         starts = self._starts[start : len(self) + 1] - first
         text = self._text[first : first + starts[-1]].copy()
-        plain = pa.LargeStringArray.from_buffers(len(self) - start, pa.py_buffer(starts), pa.py_buffer(text))
-        return pc.if_else(pa.array(self._mask(start)), pa.scalar(None, pa.large_string()), plain).cast(pa.string())
+        plain = pa.LargeStringArray.from_buffers(
+            len(self) - start, pa.py_buffer(starts), pa.py_buffer(text)
+        )
+        return pc.if_else(
+            pa.array(self._mask(start)), pa.scalar(None, pa.large_string()), plain
+        ).cast(pa.string())
 
 
 class _Other:
@@ -208,7 +213,10 @@ class _Other:
 
     def encode(self, column: pa.Array) -> Ints:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
-        codes = [self._codes.setdefault(value, len(self._codes)) for value in encoded.dictionary.to_pylist()]
+        codes = [
+            self._codes.setdefault(value, len(self._codes))
+            for value in encoded.dictionary.to_pylist()
+        ]
         places: Ints32 = encoded.indices.to_numpy(zero_copy_only=False)
         return np.array(codes, np.int64)[places]
 
@@ -224,7 +232,11 @@ def _buffers(column: pa.Array) -> tuple[Ints, Bytes]:
     """Where each text starts, and all text."""
     _, starts, text = column.buffers()
     span = slice(column.offset, column.offset + len(column) + 1)
-    places = np.frombuffer(starts, np.int32)[span].astype(np.int64) if len(column) else np.zeros(1, np.int64)
+    places = (
+        np.frombuffer(starts, np.int32)[span].astype(np.int64)
+        if len(column)
+        else np.zeros(1, np.int64)
+    )
     return places, np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
 
 

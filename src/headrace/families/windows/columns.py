@@ -1,7 +1,7 @@
 """What Spark computes of a measure, and how the measure's ring columns come out of it.
 
-Measures overlap: a mean is a sum and a count, moments are those and a variance.  Spark is asked for each such *part*
-once, whoever needs it; the rest is arithmetic on the groups Spark leaves.
+Measures overlap: a mean is a sum and a count, moments are those and a variance.  Spark is asked for
+each such *part* once, whoever needs it; the rest is arithmetic on the groups Spark leaves.
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ def parts_of(measure: Measure) -> tuple[Part, ...]:
             return (_count(arg),)
         case "sum_int":
             whole = _whole(arg)
-            return (("sum", whole),) if arg.type.name in SMALL else (("sum_high", whole), ("sum_low", whole))
+            return (
+                (("sum", whole),)
+                if arg.type.name in SMALL
+                else (("sum_high", whole), ("sum_low", whole))
+            )
         case "sum_float":
             return (_total(arg),)
         case "moments":
@@ -86,15 +90,16 @@ def part_sql(function: str, arg: str, limits: kinds.Limits = NO_LIMITS) -> str:
 
 @lru_cache(maxsize=64)
 def part_names(measures: tuple[Measure, ...]) -> Mapping[Part, str]:
-    """The name of each part in the aggregate and in the pane log; the number of rows is always among them."""
+    """The name of each part in the aggregate and in the pane log; the number of rows is always
+    among them."""
     parts = dict.fromkeys([ROWS_PART, *(p for m in measures for p in parts_of(m))])
     return {part: f"m{i}" for i, part in enumerate(parts)}
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What Spark is asked for, by the name of the column it is sent as; and, for each part that is needed, the column
-    it is made of."""
+    """What Spark is asked for, by the name of the column it is sent as; and, for each part that is
+    needed, the column it is made of."""
 
     columns: Mapping[str, Part]
     sources: Mapping[Part, str]
@@ -102,10 +107,14 @@ class Asked:
 
 @lru_cache(maxsize=64)
 def asked_for(measures: tuple[Measure, ...], limits: kinds.Limits) -> Asked:
-    """Where values are sent as they come, a percentile and a distinct count may be made of the same ones."""
+    """Where values are sent as they come, a percentile and a distinct count may be made of the same
+    ones."""
     names: dict[Part, str] = {}
-    numbers = {parts_of(m)[0]: _number(m.arg) for m in measures if m.kind == "hll" and m.arg is not None
-               and m.arg.type.name in NUMBERS}  # fmt: skip
+    numbers = {
+        parts_of(m)[0]: _number(m.arg)
+        for m in measures
+        if m.kind == "hll" and m.arg is not None and m.arg.type.name in NUMBERS
+    }
     sources = {}
     for part, name in part_names(measures).items():
         asked = kinds.as_it_comes(*part, numbers.get(part)) if limits.is_small else part
@@ -118,7 +127,8 @@ def _number(arg: Expr) -> str:
 
 
 def ring_columns(measure: Measure, parts: Sequence[pa.ChunkedArray]) -> list[Values]:
-    """The measure's columns, ints before floats as in its layout, out of its parts; nulls are identities."""
+    """The measure's columns, ints before floats as in its layout, out of its parts; nulls are
+    identities."""
     own = COLUMNS[measure.kind]
     match measure.kind:
         case "moments":
@@ -129,9 +139,13 @@ def ring_columns(measure: Measure, parts: Sequence[pa.ChunkedArray]) -> list[Val
             total = _filled(parts[0], 0)
             return [np.zeros_like(total), total]
         case _:
-            ops, identity = (own.int_ops, int_identity) if own.int_ops else (own.float_ops, float_identity)
+            ops, identity = (
+                (own.int_ops, int_identity) if own.int_ops else (own.float_ops, float_identity)
+            )
             kind = np.int64 if own.int_ops else np.float64
-            return [np.asarray(_filled(p, identity(op)), kind) for p, op in zip(parts, ops, strict=True)]
+            return [
+                np.asarray(_filled(p, identity(op)), kind) for p, op in zip(parts, ops, strict=True)
+            ]
 
 
 def int_identity(op: int) -> int:
@@ -160,7 +174,12 @@ def _count(arg: Expr) -> Part:
 
 def _total(arg: Expr) -> Part:
     """A sum of doubles; of small integers the exact sum, which is the same number."""
-    if isinstance(arg, Call) and arg.op == "cast" and arg.args[0].type.name in SMALL and arg.type.name == "double":
+    if (
+        isinstance(arg, Call)
+        and arg.op == "cast"
+        and arg.args[0].type.name in SMALL
+        and arg.type.name == "double"
+    ):
         return "sum", _whole(arg.args[0])
     return "sum", _real(arg)
 

@@ -1,6 +1,7 @@
 """What a round of windows costs: quantities × rates, by stage.  Pure.
 
-Rates are seconds on one machine (two cores, `headrace bench cost` fits them); a home learns how much slower it is.
+Rates are seconds on one machine (two cores, `headrace bench cost` fits them); a home learns how
+much slower it is.
 """
 
 from __future__ import annotations
@@ -53,5 +54,7 @@ def priced(quantities: Quantities) -> dict[str, float]:
     """Seconds by stage by the rates alone."""
     seconds: dict[str, float] = {}
     for name, rate in RATES.items():
-        seconds[rate.stage] = seconds.get(rate.stage, 0.0) + rate.seconds * float(quantities[name].sum())
+        seconds[rate.stage] = seconds.get(rate.stage, 0.0) + rate.seconds * float(
+            quantities[name].sum()
+        )
     return seconds

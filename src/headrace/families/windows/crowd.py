@@ -1,11 +1,12 @@
 """Bits or cells: how the predicate of each query is told apart in the shared aggregate.  Pure.
 
-A bit costs an evaluation of the predicate for each row, and one more pass over the groups Spark leaves.  A cell costs
-a binary search among the constants of all predicates on its attribute, however many.  So what a predicate says of an
-attribute becomes a band of cells once there is a crowd of different bands on it; a query that is seated stays as it is.
+A bit costs an evaluation of the predicate for each row, and one more pass over the groups Spark
+leaves.  A cell costs a binary search among the constants of all predicates on its attribute,
+however many.  So what a predicate says of an attribute becomes a band of cells once there is a
+crowd of different bands on it; a query that is seated stays as it is.
 
-Queries that cannot run as bands stay bits to the rings; if there are many, Spark's cells tell them when rows are rolled
-up (`plan.Cuts.told_by`).
+Queries that cannot run as bands stay bits to the rings; if there are many, Spark's cells tell them
+when rows are rolled up (`plan.Cuts.told_by`).
 """
 
 from __future__ import annotations
@@ -45,27 +46,38 @@ class Crowd:
                 del bands[band]
 
     def ranking(self) -> tuple[dict[Expr, int], set[Expr]]:
-        """What `preferred` looks at besides the query: as long as it is the same, so are all preferences."""
+        """What `preferred` looks at besides the query: as long as it is the same, so are all
+        preferences."""
         sizes = {attribute: len(bands) for attribute, bands in self._bands.items() if bands}
         ranks = {size: rank for rank, size in enumerate(sorted(set(sizes.values())))}
-        return {a: ranks[n] for a, n in sizes.items()}, {a for a, n in sizes.items() if n >= plan.CROWD_MIN}
+        return {a: ranks[n] for a, n in sizes.items()}, {
+            a for a, n in sizes.items() if n >= plan.CROWD_MIN
+        }
 
     def forms(self, share: Share) -> list[Share]:
-        """The ways to run a query, its bits as cells of none, some or all of its attributes; the preferred first."""
+        """The ways to run a query, its bits as cells of none, some or all of its attributes; the
+        preferred first."""
         return list(self._forms(share))
 
     def preferred(self, share: Share) -> Share:
         return next(self._forms(share))
 
     def _forms(self, share: Share) -> Iterator[Share]:
-        sizes = {attribute: len(self._bands.get(attribute, ())) for attribute, _ in split(share.slot.where).bands}
+        sizes = {
+            attribute: len(self._bands.get(attribute, ()))
+            for attribute, _ in split(share.slot.where).bands
+        }
         if not sizes or _wants_bits(share):
             yield share
             return
-        attributes = sorted(sizes, key=lambda a: -sizes[a])[:CELLS_MAX]  # the first orders the cells
+        attributes = sorted(sizes, key=lambda a: -sizes[a])[
+            :CELLS_MAX
+        ]  # the first orders the cells
         best = tuple(a for a in attributes if sizes[a] >= plan.CROWD_MIN)
         yield celled(share, best)
-        ways = (way for count in range(len(attributes) + 1) for way in combinations(attributes, count))
+        ways = (
+            way for count in range(len(attributes) + 1) for way in combinations(attributes, count)
+        )
         yield from (celled(share, way) for way in ways if way != best)
 
 
@@ -79,8 +91,8 @@ def celled(share: Share, attributes: Sequence[Expr]) -> Share:
 
 
 def _wants_bits(share: Share) -> bool:
-    """What can fail is asked only of the rows the query selects: its whole predicate is in there anyway.  Sketches are
-    dear to merge: they are not kept by cell."""
+    """What can fail is asked only of the rows the query selects: its whole predicate is in there
+    anyway.  Sketches are dear to merge: they are not kept by cell."""
     return share.has_sketches or _can_fail(share.slot.keys, share.measures)
 
 

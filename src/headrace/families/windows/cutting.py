@@ -1,7 +1,8 @@
-"""One grouping by all keys, or several: which cuts Spark is asked for, decided by what rounds left.  Pure.
+"""One grouping by all keys, or several: which cuts Spark is asked for, decided by what rounds left.
+Pure.
 
-What has been decided is committed with every round (`state`): after a restart the next round is cut as it would have
-been, so its sums of doubles are added in the same order.
+What has been decided is committed with every round (`state`): after a restart the next round is cut
+as it would have been, so its sums of doubles are added in the same order.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 
 from headrace.families.windows.plan import Cuts, RingKey, RingPlan, plan_cuts
 
-CELL_ROWS = 8  # a group that Spark shuffles and sends costs about as much as reading and adding so many rows
+# a group that Spark shuffles and sends costs about as much as reading and adding so many rows
+CELL_ROWS = 8
 FORBIDDEN = 1e300
 
 
@@ -28,7 +30,8 @@ UNTRIED = ChoiceState()
 
 
 class Choice:
-    """United or apart: tried when it may pay, decided by what the aggregates of whole rounds left."""
+    """United or apart: tried when it may pay, decided by what the aggregates of whole rounds
+    left."""
 
     ROWS_MIN = 10_000  # smaller rounds tell nothing
 
@@ -45,12 +48,14 @@ class Choice:
         self.united, self._cost[True] = False, FORBIDDEN
 
     def note(self, rows: int, cells: int, cuts: int, cuts_apart: int) -> bool:
-        """A round of so many rows left so many cells; whether the next is to be cut the other way."""
+        """A round of so many rows left so many cells; whether the next is to be cut the other
+        way."""
         if rows < self.ROWS_MIN or cuts_apart == 1:
             return False
         self._cost[self.united] = cuts + CELL_ROWS * cells / rows
         other = self._cost.get(not self.united)
-        # apart costs at least its passes; untried, it is worth a try only if those alone are cheaper
+        # apart costs at least its passes; untried, it is worth a try only if those alone are
+        # cheaper
         limit = cuts_apart if other is None and self.united else other
         if limit is not None and limit < self._cost[self.united]:
             self.united = not self.united
@@ -82,12 +87,14 @@ class Cutting:
         return self._cuts
 
     def note(self, rows: int, cells: int) -> None:
-        """What Spark made of a round: are one grouping by all keys or several cheaper for these queries and rows?"""
+        """What Spark made of a round: are one grouping by all keys or several cheaper for these
+        queries and rows?"""
         if self._choice.note(rows, cells, len(self.cuts().cuts), self._count_apart()):
             self._cuts = None
 
     def cut_apart(self) -> bool:
-        """One grouping by all keys leaves too many cells: group by each on its own, if that is not done already."""
+        """One grouping by all keys leaves too many cells: group by each on its own, if that is not
+        done already."""
         if not self._choice.united or self._count_apart() == 1:
             return False
         self._choice.forbid_united()

@@ -1,4 +1,5 @@
-"""Who is to blame when the shared aggregate leaves too many groups: the queries with what tells most of them apart."""
+"""Who is to blame when the shared aggregate leaves too many groups: the queries with what tells
+most of them apart."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def dearest(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share], limit: int
 def dearest_sketch(
     cuts: Cuts, table: pa.Table, limits: Limits, shares: Mapping[int, Share], limit: int
 ) -> dict[int, str]:
-    """Query id → reason, for those whose sketches are the largest in a round with more than `limit` bytes of them."""
+    """Query id → reason, for those whose sketches are the largest in a round with more than `limit`
+    bytes of them."""
     sources = asked_for(cuts.measures, limits).sources
     columns = {m: sources[parts_of(m)[0]] for m in cuts.measures if m.is_sketch}
     sizes = {name: table.column(name).nbytes for name in columns.values()}
@@ -52,23 +54,35 @@ def dearest_sketch(
         f"sketch_bytes_max = {limit:,}; use fewer groups or wider slides, or raise the limit"
     )
     asking = {m for m, name in columns.items() if name == worst}
-    return {query_id: reason for query_id, share in shares.items() if asking.intersection(share.measures)}
+    return {
+        query_id: reason
+        for query_id, share in shares.items()
+        if asking.intersection(share.measures)
+    }
 
 
 def _factors(cuts: Cuts, table: pa.Table, shares: Mapping[int, Share]) -> Iterator[Factor]:
     finest = min(s.window.grain_us for s in shares.values())
-    yield Factor(_distinct(table, PANE), f"panes of {finest:,} µs", lambda s: s.window.grain_us == finest)
+    yield Factor(
+        _distinct(table, PANE), f"panes of {finest:,} µs", lambda s: s.window.grain_us == finest
+    )
     for i, key in enumerate(all_keys(cuts)):
         yield Factor(_distinct(table, key_name(i)), "values of a key", _groups_by(key))
     for key in dict.fromkeys(key for cut in cuts.cuts for key in cut.cells):
-        yield Factor(_distinct(table, cell_name(cuts, key)), "cells of an attribute", _compares(key))
+        yield Factor(
+            _distinct(table, cell_name(cuts, key)), "cells of an attribute", _compares(key)
+        )
     for name in dict.fromkeys(name for c in range(len(cuts.cuts)) for name in word_names(cuts, c)):
-        yield Factor(_distinct(table, name), "combinations of predicates", lambda s: s.slot.where is not None)
+        yield Factor(
+            _distinct(table, name), "combinations of predicates", lambda s: s.slot.where is not None
+        )
 
 
 def _compares(key: Expr) -> Callable[[Share], bool]:
     """Whether a query takes a band of this cell, or its predicate is told by it."""
-    return lambda share: key in (*share.slot.cells, *(cell(a) for a, _ in split(share.slot.where).bands))
+    return lambda share: (
+        key in (*share.slot.cells, *(cell(a) for a, _ in split(share.slot.where).bands))
+    )
 
 
 def _groups_by(key: Expr) -> Callable[[Share], bool]:

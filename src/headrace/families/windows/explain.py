@@ -1,7 +1,8 @@
-"""EXPLAIN of the shared windows: stages, who shares what, costs with and without sharing.  Pure, stable text.
+"""EXPLAIN of the shared windows: stages, who shares what, costs with and without sharing.  Pure,
+stable text.
 
-Costs are counted in row visits and pane operations (specs: λ + E + Σ1/s shared, Σ λ·r/s unshared), so they
-do not depend on the machine; seconds are what the last committed round measured.
+Costs are counted in row visits and pane operations (specs: λ + E + Σ1/s shared, Σ λ·r/s unshared),
+so they do not depend on the machine; seconds are what the last committed round measured.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ def explain_window_query(query_id: int, seating: Seating, cuts: Cuts) -> list[st
         f"  measures: {', '.join(_measure(m) for m in asked.measures)}",
         f"  shares:   the Spark aggregate with {_others(len(seating.shares))}, predicate and group-by with "
         f"{_others(sum(len(r.members) for r in alike))}, the ring with {_others(len(ring.members))}",
-        *[f"  sketches: {line}" for line in sketch_lines(chain(*(r.members.values() for r in alike)), asked)],
+        *[
+            f"  sketches: {line}"
+            for line in sketch_lines(chain(*(r.members.values() for r in alike)), asked)
+        ],
         *[f"  {line.strip()}" for line in cost_lines([asked], [ring], cuts)],
     ]
 
@@ -90,11 +94,16 @@ def memory_lines(shares: Sequence[Share]) -> list[str]:
 
 
 def cost_lines(shares: Sequence[Share], rings: Sequence[RingPlan], cuts: Cuts) -> list[str]:
-    """Cost with and without sharing, in units that do not depend on the machine, nor on the order of the queries."""
+    """Cost with and without sharing, in units that do not depend on the machine, nor on the order
+    of the queries."""
     unshared = fsum(s.window.range_us / s.window.slide_us for s in shares)
     answers = fsum(US_PER_S / s.window.slide_us for s in shares)
     edges = US_PER_S / cuts.pane_us
-    jobs = "a Spark job that reads" if len(shares) == 1 else f"{len(shares):,} Spark jobs that each read"
+    jobs = (
+        "a Spark job that reads"
+        if len(shares) == 1
+        else f"{len(shares):,} Spark jobs that each read"
+    )
     return [
         f"  cost:     shared: a row is visited {_times(len(cuts.cuts))}, whoever asks; for each group "
         f"{edges:.4g} pane edges/s, {answers:.4g} answers/s",

@@ -6,7 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.config import Config
-from headrace.families.contract import Archive, Claim, Floats, Planned, Reader, Refusal, RelationOf, Workplace
+from headrace.families.contract import (
+    Archive,
+    Claim,
+    Floats,
+    Planned,
+    Reader,
+    Refusal,
+    RelationOf,
+    Workplace,
+)
 from headrace.families.stored import StoredReader
 from headrace.families.window_limit import check_panes
 from headrace.runtime.statistics import Stats
@@ -25,8 +34,14 @@ class Windows:
 
     def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
         if query.window is None:
-            return Refusal("it has no window" if query.grouped else "it is a filter or projection: it has no window")
-        from headrace.families.windows.plan import share  # compiled kernels: not for who only opens an engine
+            return Refusal(
+                "it has no window"
+                if query.grouped
+                else "it is a filter or projection: it has no window"
+            )
+        from headrace.families.windows.plan import (
+            share,
+        )  # compiled kernels: not for who only opens an engine
 
         asked = share(query, relation_of(query.source))
         return asked if isinstance(asked, Refusal) else Claim(asked)
@@ -43,8 +58,13 @@ class Windows:
 
         return WindowsPlan()
 
-    def shares(self, queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats],
-               counts: Mapping[int, int]) -> Mapping[str, Floats]:  # fmt: skip
+    def shares(
+        self,
+        queries: Mapping[int, Planned],
+        relation: Relation,
+        rounds: Sequence[Stats],
+        counts: Mapping[int, int],
+    ) -> Mapping[str, Floats]:
         from headrace.families.windows.sharing import shares_of
 
         return shares_of(queries, relation, rounds, counts)

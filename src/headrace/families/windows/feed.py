@@ -1,7 +1,7 @@
 """From the rows of one Spark aggregate to the rings: roll up by slot, number the groups, add.
 
-Pure, but for asking Spark of keys never seen before (`Evaluate`).  Costs rows × slots, where rows are what Spark's
-aggregate left: panes × groups × signatures.
+Pure, but for asking Spark of keys never seen before (`Evaluate`).  Costs rows × slots, where rows
+are what Spark's aggregate left: panes × groups × signatures.
 """
 
 from __future__ import annotations
@@ -15,11 +15,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from headrace.families.windows.aggregate import PANE, SET, all_keys, cell_name, grouping, key_name, word_names
+from headrace.families.windows.aggregate import (
+    PANE,
+    SET,
+    all_keys,
+    cell_name,
+    grouping,
+    key_name,
+    word_names,
+)
 from headrace.families.windows.branches import Branch, Twig
 from headrace.families.windows.cells import cell
-from headrace.families.windows.columns import float_identity, int_identity, part_names, parts_of, ring_columns
-from headrace.families.windows.fold_kernels import choose_by_bit, choose_within, join_columns, roll_up
+from headrace.families.windows.columns import (
+    float_identity,
+    int_identity,
+    part_names,
+    parts_of,
+    ring_columns,
+)
+from headrace.families.windows.fold_kernels import (
+    choose_by_bit,
+    choose_within,
+    join_columns,
+    roll_up,
+)
 from headrace.families.windows.groups import Evaluate, Groups
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import Cuts, Slot
@@ -58,7 +77,8 @@ class KeySpace:
         return sum(groups.nbytes for groups in (*self.cuts.values(), *self.slots.values()))
 
     def keep(self, slot: Slot, kept: Ints) -> Ints:
-        """Number only these groups of a slot from now on; in their new order, what they were called.
+        """Number only these groups of a slot from now on; in their new order, what they were
+        called.
 
         Keys of cuts only come: they are numbered again as they are met."""
         values = self.of_slot(slot).arrays([self.types[k] for k in slot.keys])
@@ -106,15 +126,22 @@ class PaneRows:
             own = grouping(self._cuts.cuts[c])
             wanted = dict.fromkeys(rows.asked(b.where) for b in mine)
             wanted |= dict.fromkeys(k for b in mine for t in b.twigs for k in t.slot.keys)
-            rows.finest.learn([e for e in own.facts if e in wanted], self._keys.types, self._evaluate)
+            rows.finest.learn(
+                [e for e in own.facts if e in wanted], self._keys.types, self._evaluate
+            )
             for branch in mine:
                 yield from self._roll_branch(branch, rows)
 
-    def _roll_branch(self, branch: Branch, rows: _CutRows) -> Iterator[tuple[Twig, SlotRows | CellPick]]:
+    def _roll_branch(
+        self, branch: Branch, rows: _CutRows
+    ) -> Iterator[tuple[Twig, SlotRows | CellPick]]:
         """The first out of the cut's, finer before coarser."""
         if branch.twigs[0].slot.cells:
             (twig,) = branch.twigs
-            yield twig, rows.select_cells(twig.slot, self._keys.of_slot(twig.slot), twig.arrangement)
+            yield (
+                twig,
+                rows.select_cells(twig.slot, self._keys.of_slot(twig.slot), twig.arrangement),
+            )
             return
         made: list[tuple[SlotRows, Groups]] = []
         if branch.trunk is not None:
@@ -137,8 +164,11 @@ class PaneRows:
             return None
         rows = self._cut_rows(c)
         wanted = {rows.asked(slot.where), *slot.keys}
-        rows.finest.learn([e for e in grouping(self._cuts.cuts[c]).facts if e in wanted], self._keys.types,
-                          self._evaluate)
+        rows.finest.learn(
+            [e for e in grouping(self._cuts.cuts[c]).facts if e in wanted],
+            self._keys.types,
+            self._evaluate,
+        )
         return rows.pick(slot.where, self._keys.of_slot(slot))
 
     def _cut_rows(self, c: int) -> _CutRows:
@@ -157,13 +187,17 @@ class _CutRows:
         self._grouping, names = grouping(cuts.cuts[c]), all_keys(cuts)
         panes: Ints = table.column(PANE).to_numpy()
         order = np.argsort(panes, kind="stable")
-        columns = [table.column(key_name(names.index(k))).combine_chunks() for k in self._grouping.keys]
+        columns = [
+            table.column(key_name(names.index(k))).combine_chunks() for k in self._grouping.keys
+        ]
         self.finest = keys.of_cut(self._grouping.keys)
         self._groups: Ints32 = self.finest.encode(columns, table.num_rows)[order]
         self._panes: Ints = panes[order]
         self._order, self._table = order, table
         self._words: list[Ints] = [table.column(w).to_numpy()[order] for w in word_names(cuts, c)]
-        self._ranks = {key: _ranks(table.column(cell_name(cuts, key)))[order] for key in self._grouping.cells}
+        self._ranks = {
+            key: _ranks(table.column(cell_name(cuts, key)))[order] for key in self._grouping.cells
+        }
         self._lines = _lines(cuts, table)
         self._matrices: tuple[Ints, Floats] | None = None
         self._places = _places(cuts)
@@ -171,7 +205,9 @@ class _CutRows:
         self._edges = {key: np.array(cuts.edges_of(key), np.int64) for key in self._grouping.cells}
         self._scratch: Ints = np.empty(self._panes.size if self._edges else 0, np.int64)
 
-    def select(self, where: Expr | None, coarser: Groups | None, arrangement: Arrangement) -> SlotRows:
+    def select(
+        self, where: Expr | None, coarser: Groups | None, arrangement: Arrangement
+    ) -> SlotRows:
         """Rows the predicate selects, by pane and group of `coarser` (of the cut, if none)."""
         into = None if coarser is None else self.finest.into(coarser)
         width = len(self.finest if coarser is None else coarser)
@@ -183,12 +219,17 @@ class _CutRows:
             return _roll(rows, rows.pane_us, -1, width, columns, layout, chosen)
         word, bit = self._bit(where)
         groups = self._groups if into is None else into[self._groups]
-        return _roll(SlotRows(self._panes, groups, *self._matrix()), word, bit, width, columns, layout)
+        return _roll(
+            SlotRows(self._panes, groups, *self._matrix()), word, bit, width, columns, layout
+        )
 
     def _matrix(self) -> tuple[Ints, Floats]:
         """All columns of each number type, by pane; made when they are first asked for."""
         if self._matrices is None:
-            self._matrices = _ordered(self._lines[0], self._order), _ordered(self._lines[1], self._order)
+            self._matrices = (
+                _ordered(self._lines[0], self._order),
+                _ordered(self._lines[1], self._order),
+            )
         return self._matrices
 
     def select_cells(self, slot: Slot, coarser: Groups, arrangement: Arrangement) -> CellPick:
@@ -201,8 +242,15 @@ class _CutRows:
         groups = self.finest.into(coarser)[self._groups[chosen]]
         edges = tuple(self._cuts.edges_of(key) for key in slot.cells)
         ints, floats = self._columns(arrangement)
-        return CellPick(self._panes[chosen], groups, ranks[:, chosen], edges, self._order[chosen],
-                        tuple(self._lines[0][i] for i in ints), tuple(self._lines[1][i] for i in floats))  # fmt: skip
+        return CellPick(
+            self._panes[chosen],
+            groups,
+            ranks[:, chosen],
+            edges,
+            self._order[chosen],
+            tuple(self._lines[0][i] for i in ints),
+            tuple(self._lines[1][i] for i in floats),
+        )
 
     def pick(self, where: Expr | None, coarser: Groups) -> Picked:
         """Where the rows are that the predicate selects, by pane, and their groups in `coarser`."""
@@ -216,7 +264,8 @@ class _CutRows:
         return None if where is None else self._cuts.asked(self._cut, where)
 
     def _bit(self, where: Expr | None) -> tuple[Ints, int]:
-        """The word and bit of each row that tell whether the predicate selects it; without one bit -1."""
+        """The word and bit of each row that tell whether the predicate selects it; without one bit
+        -1."""
         if where is None:
             return self._panes, -1
         if where in self._grouping.facts:
@@ -230,10 +279,15 @@ class _CutRows:
 
     def _is_told(self, where: Expr | None) -> TypeGuard[Expr]:
         """By cells."""
-        return where is not None and where not in self._grouping.facts and where not in self._grouping.predicates
+        return (
+            where is not None
+            and where not in self._grouping.facts
+            and where not in self._grouping.predicates
+        )
 
     def _told(self, where: Expr) -> Ints:
-        """The rows whose cells lie in the bands of a predicate, and for which the rest of it holds."""
+        """The rows whose cells lie in the bands of a predicate, and for which the rest of it
+        holds."""
         rest, chosen, count = self.asked(where), self._scratch, -1
         if rest is not None:
             count = choose_by_bit(*self._bit(rest), chosen)
@@ -244,7 +298,8 @@ class _CutRows:
         return chosen[:count].copy()
 
     def _columns(self, arrangement: Arrangement) -> tuple[Ints, Ints]:
-        """Where each column of the arrangement is; a missing measure is read from the empty column at the end."""
+        """Where each column of the arrangement is; a missing measure is read from the empty column
+        at the end."""
         ints: list[int] = []
         floats: list[int] = []
         for measure in arrangement.ints:
@@ -279,22 +334,40 @@ def _roll_again(rows: SlotRows, into: Ints32, width: int, twig: Twig) -> SlotRow
 
 
 def _roll(
-    rows: SlotRows, word: Ints, bit: int, width: int, columns: tuple[Ints, Ints], layout: Layout,
+    rows: SlotRows,
+    word: Ints,
+    bit: int,
+    width: int,
+    columns: tuple[Ints, Ints],
+    layout: Layout,
     chosen: Ints | None = None,
-) -> SlotRows:  # fmt: skip
+) -> SlotRows:
     """Join rows by pane and group; panes and groups may be those of `chosen` rows only."""
     size = rows.pane_us.size
     panes, groups = np.empty(size, np.int64), np.empty(size, np.int32)
     taken, target = np.empty(size, np.int64), np.empty(size, np.int64)
     stamp, place = np.empty(width, np.int64), np.empty(width, np.int64)
-    selected, written = roll_up(rows.pane_us, rows.groups, word, bit, stamp, place, taken, target, panes, groups)
-    out, out_floats = np.empty((columns[0].size, written), np.int64), np.empty((columns[1].size, written))
+    selected, written = roll_up(
+        rows.pane_us, rows.groups, word, bit, stamp, place, taken, target, panes, groups
+    )
+    out, out_floats = (
+        np.empty((columns[0].size, written), np.int64),
+        np.empty((columns[1].size, written)),
+    )
     if chosen is not None:
         taken = chosen[taken[:selected]]
     join_columns(
-        taken[:selected], target[:selected], columns[0], np.array(layout.int_ops, np.int64), rows.ints, out,
-        columns[1], np.array(layout.float_ops, np.int64), rows.floats, out_floats,
-    )  # fmt: skip
+        taken[:selected],
+        target[:selected],
+        columns[0],
+        np.array(layout.int_ops, np.int64),
+        rows.ints,
+        out,
+        columns[1],
+        np.array(layout.float_ops, np.int64),
+        rows.floats,
+        out_floats,
+    )
     return SlotRows(panes[:written].copy(), groups[:written].copy(), out, out_floats)
 
 

@@ -1,4 +1,5 @@
-"""What committed rounds tell of a stream: its next round, as far as windows ask (`workload.py`).  Pure."""
+"""What committed rounds tell of a stream: its next round, as far as windows ask (`workload.py`).
+Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +33,16 @@ def flow_of_round(stats: Stats) -> Flow:
     load = load_of(stats)
     after = stats["watermark_us"] or 0
     before = after if load.before_us is None else load.before_us
-    return Flow(stats["rows"], before, after, load.cells, load.pane_us, load.predicates, load.keys, load.groups)
+    return Flow(
+        stats["rows"],
+        before,
+        after,
+        load.cells,
+        load.pane_us,
+        load.predicates,
+        load.keys,
+        load.groups,
+    )
 
 
 def is_united(rounds: Sequence[Stats]) -> bool:

@@ -1,8 +1,9 @@
-"""Rolling up, compiled: the rows of one slot out of the rows of a cut, and those of a ring out of a slot's.
+"""Rolling up, compiled: the rows of one slot out of the rows of a cut, and those of a ring out of a
+slot's.
 
 A cut's rows are grouped by more than a slot asks for: its other predicates, keys of other queries.
-One pass over them, in order of panes, leaves one row per pane and group of the slot; a ring with wider panes
-absorbs these into its open ones.
+One pass over them, in order of panes, leaves one row per pane and group of the slot; a ring with
+wider panes absorbs these into its open ones.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from headrace.families.windows.ring_kernels import (
     join_moments,
     max_nan_last,
     min_nan_last,
-)  # fmt: skip
+)
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
@@ -32,14 +33,22 @@ Floats = NDArray[np.float64]
 
 @numba.njit(cache=True, nogil=True)
 def roll_up(
-    panes: Ints, groups: Ints32, word: Ints, bit: int, stamp: Ints, place: Ints,
-    rows: Ints, target: Ints, out_panes: Ints, out_groups: Ints32,
-) -> tuple[int, int]:  # fmt: skip
+    panes: Ints,
+    groups: Ints32,
+    word: Ints,
+    bit: int,
+    stamp: Ints,
+    place: Ints,
+    rows: Ints,
+    target: Ints,
+    out_panes: Ints,
+    out_groups: Ints32,
+) -> tuple[int, int]:
     """Which row of the slot each selected row falls in; (selected rows, rows of the slot).
 
-    `panes` are in order; selected are rows whose `word` has `bit` (all of them if bit < 0).  `stamp` and `place` are
-    scratch, one entry a group; `rows` and `target` take the pairs, and `out_panes`, `out_groups` the rows of the slot,
-    by pane.
+    `panes` are in order; selected are rows whose `word` has `bit` (all of them if bit < 0).
+    `stamp` and `place` are scratch, one entry a group; `rows` and `target` take the pairs, and
+    `out_panes`, `out_groups` the rows of the slot, by pane.
     """
     found = 0
     written = 0
@@ -77,8 +86,8 @@ def choose_by_bit(word: Ints, bit: int, chosen: Ints) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def choose_within(ranks: Ints32, intervals: Ints, count: int, chosen: Ints) -> int:
-    """Keep of the first `count` chosen rows (of all, if negative) those whose rank lies in one of the intervals, given
-    by their first and last rank; how many they are."""
+    """Keep of the first `count` chosen rows (of all, if negative) those whose rank lies in one of
+    the intervals, given by their first and last rank; how many they are."""
     kept = 0
     if intervals.shape[0] == 1:
         first, last = intervals[0, 0], intervals[0, 1]
@@ -98,10 +107,19 @@ def choose_within(ranks: Ints32, intervals: Ints, count: int, chosen: Ints) -> i
 
 @numba.njit(cache=True, nogil=True)
 def join_columns(
-    rows: Ints, target: Ints, columns: Ints, ops: Ints, source: Ints, out: Ints,
-    float_columns: Ints, float_ops: Ints, float_source: Floats, out_floats: Floats,
-) -> None:  # fmt: skip
-    """out[c, target[i]] ⊕= source[columns[c], rows[i]], column by column, in the order of the rows."""
+    rows: Ints,
+    target: Ints,
+    columns: Ints,
+    ops: Ints,
+    source: Ints,
+    out: Ints,
+    float_columns: Ints,
+    float_ops: Ints,
+    float_source: Floats,
+    out_floats: Floats,
+) -> None:
+    """out[c, target[i]] ⊕= source[columns[c], rows[i]], column by column, in the order of the
+    rows."""
     for c in range(columns.size):
         line, taken = out[c], source[columns[c]]
         if ops[c] == ADD:
@@ -149,13 +167,24 @@ def join_floats_of(
 
 
 @numba.njit(cache=True, nogil=True)
-def absorb(ops: Ops, old: Columns, kept: int, new: Columns, places: Ops, turn: Ints, stamp: Ints, place: Ints,
-           out: Columns) -> int:  # fmt: skip
-    """Merge `new` rows, by pane, into the first `kept` rows of `old`, which are by pane, one for each pane and group.
+def absorb(
+    ops: Ops,
+    old: Columns,
+    kept: int,
+    new: Columns,
+    places: Ops,
+    turn: Ints,
+    stamp: Ints,
+    place: Ints,
+    out: Columns,
+) -> int:
+    """Merge `new` rows, by pane, into the first `kept` rows of `old`, which are by pane, one for
+    each pane and group.
 
-    Our columns are at `places` among those of `new`.  `stamp` and `place` have an entry for each group; `stamp` says in
-    which turn, one for each pane of each call, the group was last seen.  Returns how many rows `out` has: by pane, one
-    for each pane and group.  A left fold: absorbing some rows now and some later gives the same bits as all at once.
+    Our columns are at `places` among those of `new`.  `stamp` and `place` have an entry for each
+    group; `stamp` says in which turn, one for each pane of each call, the group was last seen.
+    Returns how many rows `out` has: by pane, one for each pane and group.  A left fold: absorbing
+    some rows now and some later gives the same bits as all at once.
     """
     written = 0
     at = 0
@@ -182,7 +211,9 @@ def absorb(ops: Ops, old: Columns, kept: int, new: Columns, places: Ops, turn: I
                 written += 1
             start += 1
     for c in range(ops.ints.size):
-        absorb_ints(ops.ints[c], old.ints[c], kept_to, new.ints[places.ints[c]], new_to, out.ints[c])
+        absorb_ints(
+            ops.ints[c], old.ints[c], kept_to, new.ints[places.ints[c]], new_to, out.ints[c]
+        )
     for c in range(ops.floats.size):
         absorb_floats(c, ops, old, kept_to, new, new_to, places.floats, out)
     return written
@@ -206,7 +237,14 @@ def absorb_ints(op: int, old: Ints, kept_to: Ints, new: Ints, new_to: Ints, out:
 
 @numba.njit(cache=True, nogil=True)
 def absorb_floats(
-    c: int, ops: Ops, old: Columns, kept_to: Ints, new: Columns, new_to: Ints, places: Ints, out: Columns
+    c: int,
+    ops: Ops,
+    old: Columns,
+    kept_to: Ints,
+    new: Columns,
+    new_to: Ints,
+    places: Ints,
+    out: Columns,
 ) -> None:
     """One float column, or the three of moments when c is their first."""
     op, line, taken = ops.floats[c], out.floats[c], new.floats[places[c]]
@@ -222,10 +260,19 @@ def absorb_floats(
         for i in range(new_to.size):
             t = new_to[i]
             if t < 0:
-                line[-t - 1], out.floats[c + 1, -t - 1], out.floats[c + 2, -t - 1] = taken[i], means[i], squares[i]
+                line[-t - 1], out.floats[c + 1, -t - 1], out.floats[c + 2, -t - 1] = (
+                    taken[i],
+                    means[i],
+                    squares[i],
+                )
             else:
                 line[t], out.floats[c + 1, t], out.floats[c + 2, t] = join_moments(
-                    line[t], out.floats[c + 1, t], out.floats[c + 2, t], taken[i], means[i], squares[i]
+                    line[t],
+                    out.floats[c + 1, t],
+                    out.floats[c + 2, t],
+                    taken[i],
+                    means[i],
+                    squares[i],
                 )
     else:
         for i in range(new_to.size):

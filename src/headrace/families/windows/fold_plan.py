@@ -1,14 +1,16 @@
 """How wide the panes of the log must be at which age, and what to fold next.  Pure.
 
-A window of range r whose edges are multiples of g needs panes of g, or finer ones that divide it, for as long as r
-lasts.  So the width that serves all queries grows with age, in *steps*: with 10 s sliding by 10 s beside 30 days
-sliding by a day it is 10 s at first and a day from then on.  Steps are those of the queries whose grain the panes still
-divide: for others the panes are too wide already.
+A window of range r whose edges are multiples of g needs panes of g, or finer ones that divide it,
+for as long as r lasts.  So the width that serves all queries grows with age, in *steps*: with 10 s
+sliding by 10 s beside 30 days sliding by a day it is 10 s at first and a day from then on.  Steps
+are those of the queries whose grain the panes still divide: for others the panes are too wide
+already.
 
-The log is folded rounds, oldest first, and then rounds as they came.  One fold at a time: rounds that have come of age,
-when there are enough of them, or folded ones that have reached the next step.  Either takes older folded neighbours
-along that are not larger than all it has so far, so that a row is rewritten a logarithmic number of times.  No fold
-spans more than an eighth of its step: so much longer than needed may its oldest rows stay.
+The log is folded rounds, oldest first, and then rounds as they came.  One fold at a time: rounds
+that have come of age, when there are enough of them, or folded ones that have reached the next
+step.  Either takes older folded neighbours along that are not larger than all it has so far, so
+that a row is rewritten a logarithmic number of times.  No fold spans more than an eighth of its
+step: so much longer than needed may its oldest rows stay.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ class Entry(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Panes of this width serve all who look back as far as `reach_us`, but not further than the step before."""
+    """Panes of this width serve all who look back as far as `reach_us`, but not further than the
+    step before."""
 
     reach_us: int
     width_us: int
@@ -85,11 +88,17 @@ class FoldPlan:
     """What to fold, for these windows and limits."""
 
     def __init__(
-        self, needs: Iterable[Need], history_us: int, rounds_max: int, bytes_max: int,
-        served: Callable[[Cuts], frozenset[int]] = lambda cuts: frozenset(), sketches_us: int = 0,
+        self,
+        needs: Iterable[Need],
+        history_us: int,
+        rounds_max: int,
+        bytes_max: int,
+        served: Callable[[Cuts], frozenset[int]] = lambda cuts: frozenset(),
+        sketches_us: int = 0,
     ) -> None:
-        """`served`: for whom, but those who ask for sketches, rounds of these cuts hold all they need, whatever the
-        width of their panes; `sketches_us`: how far back windows over sketches reach."""
+        """`served`: for whom, but those who ask for sketches, rounds of these cuts hold all they
+        need, whatever the width of their panes; `sketches_us`: how far back windows over sketches
+        reach."""
         self._needs = frozenset(needs)
         self._served = served
         self._history_us = history_us
@@ -99,7 +108,8 @@ class FoldPlan:
         self._steps: dict[int, list[Step]] = {}
 
     def step(self, entry: Entry, watermark_us: int) -> Step | None:
-        """The step an entry has reached by its newest row; None when nobody needs it any more, or only as it is."""
+        """The step an entry has reached by its newest row; None when nobody needs it any more, or
+        only as it is."""
         pane_us, newest_us = entry.cuts.pane_us, entry.newest_us
         if newest_us is None or not pane_us:
             return None
@@ -109,14 +119,16 @@ class FoldPlan:
         return next((s for s in self._steps[pane_us] if newest_us >= oldest_us - s.reach_us), None)
 
     def cuts(self, entry: Entry, watermark_us: int) -> Cuts | None:
-        """What is kept of an entry that is folded.  Sketches are not merged: None as long as they are needed."""
+        """What is kept of an entry that is folded.  Sketches are not merged: None as long as they
+        are needed."""
         kept = without_sketches(entry.cuts)
         oldest_us = watermark_us - self._history_us - self._sketches_us
         is_past = entry.newest_us is not None and entry.newest_us < oldest_us
         return kept if kept == entry.cuts or is_past else None
 
     def next(self, entries: Sequence[Entry], watermark_us: int) -> Fold | None:
-        """The next fold, if one is due.  The newest entry is left alone: the log never ends with a folded one."""
+        """The next fold, if one is due.  The newest entry is left alone: the log never ends with a
+        folded one."""
         entries = entries[:-1]
         fresh = next((i for i, e in enumerate(entries) if not e.is_folded), len(entries))
         for i in range(fresh):
@@ -134,8 +146,10 @@ class FoldPlan:
         """Whether entries folded so still serve all whom they serve now."""
         filled = [e for e in entries if e.rows]
         steps = [self.step(e, watermark_us) for e in filled]
-        return all(s is None or s.width_us % cuts.pane_us == 0 for s in steps) and \
-            all(self.cuts(e, watermark_us) is not None and self._serve_alike(e.cuts, cuts) for e in filled)
+        return all(s is None or s.width_us % cuts.pane_us == 0 for s in steps) and all(
+            self.cuts(e, watermark_us) is not None and self._serve_alike(e.cuts, cuts)
+            for e in filled
+        )
 
     def _serve_alike(self, left: Cuts, right: Cuts) -> bool:
         return left is right or left == right or self._served(left) == self._served(right)
@@ -146,7 +160,11 @@ class FoldPlan:
             return cuts
         own = self.cuts(entry, watermark_us)
         both = None if own is None else common_groupings(cuts, own)
-        alike = both is not None and self._serve_alike(both, cuts) and self._serve_alike(both, entry.cuts)
+        alike = (
+            both is not None
+            and self._serve_alike(both, cuts)
+            and self._serve_alike(both, entry.cuts)
+        )
         return both if alike else None
 
     def _due(self, entries: Sequence[Entry], fresh: int, watermark_us: int) -> int:
@@ -154,10 +172,14 @@ class FoldPlan:
         stop = fresh
         while stop < len(entries) and self._widens(entries[stop], watermark_us):
             stop += 1
-        if self._are_enough(entries[fresh:stop], sum(e.mark.size for e in entries[:fresh]), watermark_us):
+        if self._are_enough(
+            entries[fresh:stop], sum(e.mark.size for e in entries[:fresh]), watermark_us
+        ):
             return stop
         rounds = len(entries) - fresh
-        return max(fresh, len(entries) - self._rounds_max // 2) if rounds > self._rounds_max else fresh
+        return (
+            max(fresh, len(entries) - self._rounds_max // 2) if rounds > self._rounds_max else fresh
+        )
 
     def _are_enough(self, aged: Sequence[Entry], folded_bytes: int, watermark_us: int) -> bool:
         size = sum(e.mark.size for e in aged)
@@ -165,8 +187,12 @@ class FoldPlan:
             return True
         step = self.step(aged[0], watermark_us) if aged else None
         first, last = (aged[0].newest_us, aged[-1].newest_us) if aged else (None, None)
-        return step is not None and first is not None and last is not None \
+        return (
+            step is not None
+            and first is not None
+            and last is not None
             and (last - first) * FOLD_SHARE >= step.reach_us
+        )
 
     def _widens(self, entry: Entry, watermark_us: int) -> bool:
         if not entry.rows:
@@ -174,13 +200,17 @@ class FoldPlan:
         step = self.step(entry, watermark_us)
         return step is not None and step.width_us > entry.cuts.pane_us
 
-    def _from(self, entries: Sequence[Entry], start: int, limit: int, step: Step, watermark_us: int) -> Fold | None:
+    def _from(
+        self, entries: Sequence[Entry], start: int, limit: int, step: Step, watermark_us: int
+    ) -> Fold | None:
         """Entries from `start` on that fold alike, and the neighbours before them."""
         first = self.cuts(entries[start], watermark_us)
         if first is None:
             return None
         cuts, stop, size = first, start + 1, entries[start].mark.size
-        while stop < limit and self._is_like(entries[start], entries[stop], step, size, watermark_us):
+        while stop < limit and self._is_like(
+            entries[start], entries[stop], step, size, watermark_us
+        ):
             both = self._together(cuts, entries[stop], watermark_us)
             if both is None:
                 break
@@ -193,7 +223,9 @@ class FoldPlan:
             cuts, size = both, size + entries[start].mark.size
         return Fold(start, stop, step.width_us, cuts)
 
-    def _is_like(self, first: Entry, entry: Entry, step: Step, size: int, watermark_us: int) -> bool:
+    def _is_like(
+        self, first: Entry, entry: Entry, step: Step, size: int, watermark_us: int
+    ) -> bool:
         """Whether an entry becomes as wide as the first, and there is room for it."""
         if size + entry.mark.size > self._bytes_max or not self._spans(first, entry, step):
             return False

@@ -1,10 +1,13 @@
-"""Rounds of the pane log folded into one: wider panes, rows of the same cut, keys and signature joined.
+"""Rounds of the pane log folded into one: wider panes, rows of the same cut, keys and signature
+joined.
 
-What is folded has the columns of any round, so whoever reads the log need not know.  Parts that add up are added and
-extremes joined; a variance is joined as moments, with the count and the sum it stands beside, and written as a variance
-again.  Where a part had no value the folded one holds the identity of its operation instead of null, as rings do.
+What is folded has the columns of any round, so whoever reads the log need not know.  Parts that add
+up are added and extremes joined; a variance is joined as moments, with the count and the sum it
+stands beside, and written as a variance again.  Where a part had no value the folded one holds the
+identity of its operation instead of null, as rings do.
 
-Sketches cannot be merged here: rounds that have some are left as they are until nobody needs those, and folded without.
+Sketches cannot be merged here: rounds that have some are left as they are until nobody needs those,
+and folded without.
 """
 
 from __future__ import annotations
@@ -20,17 +23,38 @@ from numpy.typing import NDArray
 
 from headrace.families.windows.aggregate import PANE, cell_name, grouping, key_name, word_names
 from headrace.families.windows.codes import Pairs, codes_for
-from headrace.families.windows.columns import Part, float_identity, int_identity, part_names, parts_of
+from headrace.families.windows.columns import (
+    Part,
+    float_identity,
+    int_identity,
+    part_names,
+    parts_of,
+)
 from headrace.families.windows.fold_kernels import join_columns, roll_up
 from headrace.families.windows.groups import to_raw
 from headrace.families.windows.plan import Cut, Cuts
-from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N
+from headrace.families.windows.ring_kernels import (
+    ADD,
+    MAX,
+    MIN,
+    MOMENTS_M2,
+    MOMENTS_MEAN,
+    MOMENTS_N,
+)
 from headrace.sql.bands import LEAST
 from headrace.sql.tree import Expr
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-PARTS = {"count": ADD, "sum": ADD, "sum_high": ADD, "sum_low": ADD, "min": MIN, "max": MAX, "var_pop": MOMENTS_N}
+PARTS = {
+    "count": ADD,
+    "sum": ADD,
+    "sum_high": ADD,
+    "sum_low": ADD,
+    "min": MIN,
+    "max": MAX,
+    "var_pop": MOMENTS_N,
+}
 
 
 @lru_cache(maxsize=100)
@@ -46,7 +70,8 @@ def same_groupings(left: Cuts, right: Cuts) -> bool:
 
 
 def common_groupings(left: Cuts, right: Cuts) -> Cuts | None:
-    """What rows of both can tell: predicates and measures that both have, and all that follows from the keys.
+    """What rows of both can tell: predicates and measures that both have, and all that follows from
+    the keys.
 
     None if they are grouped by different keys.  The width is that of `left`."""
     if same_groupings(left, right):
@@ -60,8 +85,13 @@ def common_groupings(left: Cuts, right: Cuts) -> Cuts | None:
     named = {*left.cuts[0].keys, *right.cuts[0].keys}
     asked = {*left.cuts[0].predicates, *right.cuts[0].predicates}
     keys = (*mine.keys, *(f for f in facts if f in named))
-    predicates = (*(p for p in mine.predicates if p in other.predicates), *(f for f in facts if f in asked))
-    edges = tuple((key, tuple(e for e in own if e in set(right.edges_of(key)))) for key, own in left.edges)
+    predicates = (
+        *(p for p in mine.predicates if p in other.predicates),
+        *(f for f in facts if f in asked),
+    )
+    edges = tuple(
+        (key, tuple(e for e in own if e in set(right.edges_of(key)))) for key, own in left.edges
+    )
     measures = tuple(m for m in left.measures if m in right.measures)
     return Cuts(left.pane_us, (Cut(keys, predicates, mine.cells),), measures, edges)
 
@@ -73,9 +103,14 @@ def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
     names, kept = part_names(given.measures), part_names(wanted.measures)
     parts = {name: table.column(names[part]) for part, name in kept.items()}
     if (given.cuts, given.edges) == (wanted.cuts, wanted.edges):
-        marks = {name: table.column(name) for name in table.column_names if name not in names.values()}
+        marks = {
+            name: table.column(name) for name in table.column_names if name not in names.values()
+        }
         return pa.table({**marks, **parts})
-    mine, words = grouping(given.cuts[0]), [table.column(w).to_numpy() for w in word_names(given, 0)]
+    mine, words = (
+        grouping(given.cuts[0]),
+        [table.column(w).to_numpy() for w in word_names(given, 0)],
+    )
     columns = {PANE: table.column(PANE)}
     columns |= {key_name(i): table.column(key_name(i)) for i in range(len(mine.keys))}
     columns |= {cell_name(wanted, key): _ranks(key, table, given, wanted) for key in mine.cells}
@@ -84,7 +119,9 @@ def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:
     for predicate in own.predicates:
         (word, bit), (place, to) = mine.place(predicate), own.place(predicate)
         made[place] |= ((words[word] >> bit) & 1) << to
-    columns |= {name: pa.array(word) for name, word in zip(word_names(wanted, 0), made, strict=True)}
+    columns |= {
+        name: pa.array(word) for name, word in zip(word_names(wanted, 0), made, strict=True)
+    }
     return pa.table({**columns, **parts})
 
 
@@ -95,7 +132,8 @@ def _ranks(key: Expr, table: pa.Table, given: Cuts, wanted: Cuts) -> pa.ChunkedA
 
 
 def fold(cuts: Cuts, pane_us: int, tables: Sequence[pa.Table]) -> pa.Table:
-    """The rows of all tables, which are of these cuts but for their width, in panes of `pane_us`; sorted by pane."""
+    """The rows of all tables, which are of these cuts but for their width, in panes of `pane_us`;
+    sorted by pane."""
     # Spark says which columns are never null, a fold does not: only names and types count
     table = pa.concat_tables([pa.Table.from_arrays(t.columns, t.column_names) for t in tables])
     names = part_names(cuts.measures)
@@ -132,7 +170,16 @@ def _meet(panes: Ints, numbers: Ints) -> tuple[Ints, Ints, Ints]:
     out_panes, out_groups = np.empty(size, np.int64), np.empty(size, np.int32)
     stamp, place = np.empty(width, np.int64), np.empty(width, np.int64)
     _, written = roll_up(
-        panes, numbers.astype(np.int32), panes, -1, stamp, place, rows, target, out_panes, out_groups
+        panes,
+        numbers.astype(np.int32),
+        panes,
+        -1,
+        stamp,
+        place,
+        rows,
+        target,
+        out_panes,
+        out_groups,
     )
     return rows, target, out_panes[:written].copy()
 
@@ -171,14 +218,27 @@ class _Lines:
 
     def join(self, rows: Ints, target: Ints, size: int) -> dict[str, pa.Array]:
         """The folded parts by name."""
-        ints, floats = np.empty((len(self._ints), size), np.int64), np.empty((len(self._floats), size))
+        ints, floats = (
+            np.empty((len(self._ints), size), np.int64),
+            np.empty((len(self._floats), size)),
+        )
         whole = np.stack(self._ints) if self._ints else np.empty((0, rows.size), np.int64)
         real = np.stack(self._floats) if self._floats else np.empty((0, rows.size))
         join_columns(
-            rows, target, np.arange(len(ints)), np.array(self._int_ops, np.int64), whole, ints,
-            np.arange(len(floats)), np.array(self._float_ops, np.int64), real, floats,
-        )  # fmt: skip
-        return {name: pa.array(self._line(ints, floats, *place)) for name, place in self._places.items()}
+            rows,
+            target,
+            np.arange(len(ints)),
+            np.array(self._int_ops, np.int64),
+            whole,
+            ints,
+            np.arange(len(floats)),
+            np.array(self._float_ops, np.int64),
+            real,
+            floats,
+        )
+        return {
+            name: pa.array(self._line(ints, floats, *place)) for name, place in self._places.items()
+        }
 
     def _line(self, ints: Ints, floats: Floats, is_float: bool, at: int) -> NDArray[np.generic]:
         line: NDArray[np.generic] = floats[at] if is_float else ints[at]

@@ -1,9 +1,9 @@
 """Folding the pane log while rounds go on.
 
-A fold begins with a round, in a thread of its own, and is taken over at the end of that round, or of a later one if it
-is a large one.  What it wrote counts from the commit of that round on, whose manifest names it; the files it
-replaces are removed after that.  So a crash leaves either the old files or the new one in force, and the other as a
-leftover, which the next start removes.
+A fold begins with a round, in a thread of its own, and is taken over at the end of that round, or
+of a later one if it is a large one.  What it wrote counts from the commit of that round on, whose
+manifest names it; the files it replaces are removed after that.  So a crash leaves either the old
+files or the new one in force, and the other as a leftover, which the next start removes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ from headrace.families.windows.fold_plan import Fold, FoldPlan
 from headrace.families.windows.folding import fold, project
 from headrace.families.windows.panes import PaneLog, PaneRound
 
-WAIT_BYTES = 32 << 20  # a round waits for a fold of so much; a larger one may take until a later round
-_numbers = count()  # of all folds of the process: a file that nobody took over is never written again
+WAIT_BYTES = (
+    32 << 20
+)  # a round waits for a fold of so much; a larger one may take until a later round
+_numbers = (
+    count()
+)  # of all folds of the process: a file that nobody took over is never written again
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,15 @@ class Folds:
             self._task = _Task(entries, self._worker.submit(self._fold, entries, due))
 
     def end(self, plan: FoldPlan, watermark_us: int | None) -> None:
-        """Take over what is done; wait for it if it is small, and in the first round, which may be the only one."""
+        """Take over what is done; wait for it if it is small, and in the first round, which may be
+        the only one."""
         task, waits = self._task, self._is_first
         self._is_first = False
-        if task is None or watermark_us is None or not (waits or task.is_small or task.future.done()):
+        if (
+            task is None
+            or watermark_us is None
+            or not (waits or task.is_small or task.future.done())
+        ):
             return
         self._task = None
         rounds = self._log.rounds
@@ -81,11 +90,15 @@ class Folds:
         filled = [e for e in entries if e.rows]
         last, cuts = entries[-1], replace(due.cuts, pane_us=due.width_us)
         if filled:
-            table = fold(cuts, due.width_us, [project(self._log.read(e), e.cuts, cuts) for e in filled])
+            table = fold(
+                cuts, due.width_us, [project(self._log.read(e), e.cuts, cuts) for e in filled]
+            )
         else:
             cuts, table = entries[0].cuts, self._log.read(entries[0])
         path = f"{self._folder}/{last.round_id:012d}-{next(_numbers)}.arrow"
-        return self._log.write(path, last.round_id, entries[0].newest_before_us, last.newest_us, cuts, table)
+        return self._log.write(
+            path, last.round_id, entries[0].newest_before_us, last.newest_us, cuts, table
+        )
 
     def _remove_leftovers(self) -> None:
         place = self._disk.root / self._folder

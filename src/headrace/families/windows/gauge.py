@@ -1,6 +1,8 @@
-"""What a round leaves for those who explain its cost: its statistics, and what the rates alone say of it.
+"""What a round leaves for those who explain its cost: its statistics, and what the rates alone say
+of it.
 
-Kept with the round's manifest, so that any process can forecast and attribute (`cost.py`, `attribution.py`).
+Kept with the round's manifest, so that any process can forecast and attribute (`cost.py`,
+`attribution.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +12,14 @@ from collections.abc import Iterable
 from headrace.families.windows.cost import priced
 from headrace.families.windows.feed import KeySpace
 from headrace.families.windows.plan import Cuts, RingPlan
-from headrace.families.windows.workload import Flow, RingWorks, Workload, count_groups, quantities_of, workload_of
+from headrace.families.windows.workload import (
+    Flow,
+    RingWorks,
+    Workload,
+    count_groups,
+    quantities_of,
+    workload_of,
+)
 from headrace.runtime.family import Round
 from headrace.runtime.statistics import Load
 
@@ -32,7 +41,9 @@ class Gauge:
         sizes = count_groups((slot, len(numbered)) for slot, numbered in keys.slots.items())
         before, after = round.watermark_before_us, round.watermark_us
         known = (cells, work.pane_us, work.predicates, work.keys, sizes)
-        if before is None and after is not None:  # where a first round begins is not told by a watermark
+        if (
+            before is None and after is not None
+        ):  # where a first round begins is not told by a watermark
             return Load(before, *known)
         flow = Flow(round.census.rows, before or 0, after or 0, *known)  # a table has no watermark
         return Load(before, *known, priced(quantities_of(work, flow)))

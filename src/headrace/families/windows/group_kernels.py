@@ -1,7 +1,7 @@
 """Keys → dense numbers, in order of appearance: open hash tables over arrays, compiled.
 
-A table is two arrays as long as a power of two and at most half full: the key at each place, and its number, or
-NOTHING where the place is free.
+A table is two arrays as long as a power of two and at most half full: the key at each place, and
+its number, or NOTHING where the place is free.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ def place_of(key: int, mask: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def number_whole(wanted: Ints, keys: Ints, numbers: Ints32, size: int, found: Ints, firsts: Ints) -> int:
-    """Fills `found` with the number of each key, adding the new; their rows go to `firsts`.  The new size."""
+def number_whole(
+    wanted: Ints, keys: Ints, numbers: Ints32, size: int, found: Ints, firsts: Ints
+) -> int:
+    """Fills `found` with the number of each key, adding the new; their rows go to `firsts`.  The
+    new size."""
     mask = keys.size - 1
     before = size
     for row in range(wanted.size):
@@ -46,17 +49,25 @@ def number_whole(wanted: Ints, keys: Ints, numbers: Ints32, size: int, found: In
 
 @numba.njit(cache=True, nogil=True)
 def number_text(
-    starts: Ints, text: Bytes, keys: Ints, numbers: Ints32, size: int, found: Ints,
-    known_starts: Ints, known_text: Bytes,
+    starts: Ints,
+    text: Bytes,
+    keys: Ints,
+    numbers: Ints32,
+    size: int,
+    found: Ints,
+    known_starts: Ints,
+    known_text: Bytes,
 ) -> int:
-    """The same for pieces of text, told apart by their bytes; new ones are copied to the known, which have room."""
+    """The same for pieces of text, told apart by their bytes; new ones are copied to the known,
+    which have room."""
     mask = keys.size - 1
     for row in range(starts.size - 1):
         start, length = starts[row], starts[row + 1] - starts[row]
         key = hash_of(text, start, length)
         place = place_of(key, mask)
         while numbers[place] != NOTHING and not (
-            keys[place] == key and is_same(text, start, length, known_starts, known_text, numbers[place])
+            keys[place] == key
+            and is_same(text, start, length, known_starts, known_text, numbers[place])
         ):
             place = (place + 1) & mask
         if numbers[place] == NOTHING:
@@ -80,7 +91,9 @@ def hash_of(text: Bytes, start: int, length: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def is_same(text: Bytes, start: int, length: int, known_starts: Ints, known_text: Bytes, number: int) -> bool:
+def is_same(
+    text: Bytes, start: int, length: int, known_starts: Ints, known_text: Bytes, number: int
+) -> bool:
     at = known_starts[number]
     if known_starts[number + 1] - at != length:
         return False

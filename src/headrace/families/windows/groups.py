@@ -1,8 +1,10 @@
-"""Group keys as small numbers: a ring's columns are groups, and values of keys are only looked at when new.
+"""Group keys as small numbers: a ring's columns are groups, and values of keys are only looked at
+when new.
 
-Rows of a round come grouped by the keys of a cut; `Groups` numbers the distinct keys, once.  A slot that groups
-by fewer of them has `Groups` of its own, and a map from the finer numbers to the coarser ones.  What follows from the
-keys (`aggregate.py` calls it a fact) is asked of Spark once for each new key.
+Rows of a round come grouped by the keys of a cut; `Groups` numbers the distinct keys, once.  A slot
+that groups by fewer of them has `Groups` of its own, and a map from the finer numbers to the
+coarser ones.  What follows from the keys (`aggregate.py` calls it a fact) is asked of Spark once
+for each new key.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ FACTS_MIN = 64
 class Groups:
     """Distinct keys ↔ dense numbers, given as keys come.
 
-    Each key column has codes of its own (`codes.py`); a number is a pair of the number of all columns before and a
-    code."""
+    Each key column has codes of its own (`codes.py`); a number is a pair of the number of all
+    columns before and a code."""
 
     def __init__(self, keys: tuple[Expr, ...]) -> None:
         self.keys = keys
@@ -110,7 +112,9 @@ class Groups:
         tables = [*self._codes.values(), *self._pairs]
         return sum(x.nbytes for x in (*held, *arrays, *tables))
 
-    def learn(self, facts: Sequence[Expr], types: dict[Expr, pa.DataType], evaluate: Evaluate) -> None:
+    def learn(
+        self, facts: Sequence[Expr], types: dict[Expr, pa.DataType], evaluate: Evaluate
+    ) -> None:
         """Make sure these facts are known of every group."""
         missing = [f for f in facts if self._learned(f) < self._size]
         if not missing:
@@ -123,7 +127,9 @@ class Groups:
         for fact, found in zip(missing, evaluate(self.keys, values, missing), strict=True):
             types[fact] = found.type
             new = to_raw(found)
-            self._facts[fact] = pa.concat_arrays([self._facts[fact].slice(0, start), new]) if start else new
+            self._facts[fact] = (
+                pa.concat_arrays([self._facts[fact].slice(0, start), new]) if start else new
+            )
 
     def _learned(self, fact: Expr) -> int:
         return len(self._facts[fact]) if fact in self._facts else 0
@@ -132,19 +138,25 @@ class Groups:
         """By number, 1 where the fact is true, 0 where it is false or null."""
         known = self._flags.get(fact, np.empty(0, np.int64))
         if len(known) < self._learned(fact):
-            new = self._facts[fact].slice(len(known)).fill_null(False).to_numpy(zero_copy_only=False)
+            new = (
+                self._facts[fact].slice(len(known)).fill_null(False).to_numpy(zero_copy_only=False)
+            )
             known = self._flags[fact] = np.concatenate((known, new.astype(np.int64)))
         return known
 
     def _arrays_from(self, start: int, types: Sequence[pa.DataType]) -> list[pa.Array]:
-        return [_from_raw(self._values_from(key, start), kind) for key, kind in zip(self.keys, types, strict=True)]
+        return [
+            _from_raw(self._values_from(key, start), kind)
+            for key, kind in zip(self.keys, types, strict=True)
+        ]
 
 
 def to_raw(column: pa.Array) -> pa.Array:
-    """Values that compare as Spark groups them: floats by the bits of their normal form, times as numbers.
+    """Values that compare as Spark groups them: floats by the bits of their normal form, times as
+    numbers.
 
-    Every key goes through here, whoever made it: Spark's GROUP BY leaves normal forms, its expressions and rows that
-    are sent as they are do not."""
+    Every key goes through here, whoever made it: Spark's GROUP BY leaves normal forms, its
+    expressions and rows that are sent as they are do not."""
     kind = column.type
     if pa.types.is_float64(kind):
         return _normal(column, np.float64).view(pa.int64())
@@ -162,7 +174,9 @@ def _normal(column: pa.Array, kind: type[np.floating[Any]]) -> pa.Array:
     values = (column.fill_null(0) if column.null_count else column).to_numpy(zero_copy_only=False)
     with np.errstate(invalid="ignore"):  # a NaN may be one that signals
         values = np.where(np.isnan(values), kind("nan"), values + kind(0))
-    return pa.array(values, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None)
+    return pa.array(
+        values, mask=column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+    )
 
 
 def _from_raw(values: pa.Array, kind: pa.DataType) -> pa.Array:

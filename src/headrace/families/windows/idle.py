@@ -48,16 +48,21 @@ class Idle:
         self._seen.pop(slot, None)
 
     def retire(
-        self, seats: Mapping[Slot, Sequence[Seat]], watermark_us: int, settle: Callable[[Slot], None]
-    ) -> list[Slot]:  # fmt: skip
-        """Number groups and spots anew where it pays; the slots whose groups have other numbers now.
+        self,
+        seats: Mapping[Slot, Sequence[Seat]],
+        watermark_us: int,
+        settle: Callable[[Slot], None],
+    ) -> list[Slot]:
+        """Number groups and spots anew where it pays; the slots whose groups have other numbers
+        now.
 
         Before that, all rows of a slot must be on its rings (`settle`)."""
         for own in seats.values():
             self._retire_spots(own)
         renumbered: list[Slot] = []
         for slot, seen in list(self._seen.items()):
-            # a group is seen by where its pane begins: the row may be as much newer as the widest pane is wide
+            # a group is seen by where its pane begins: the row may be as much newer as the widest
+            # pane is wide
             reach = max(s.plan.grain_us * (s.plan.length + 1) for s in seats[slot])
             groups = len(self._keys.of_slot(slot))
             kept = np.flatnonzero(seen[:groups] >= watermark_us - reach)
@@ -80,8 +85,8 @@ class Idle:
                 seat.ring.keep(order)
 
     def _retire_spots(self, seats: Sequence[Seat], groups: Ints | None = None) -> None:
-        """Where a good part of a lane's spots is in no pane any more, number the others anew; of other groups than
-        these, if some are given, none is left."""
+        """Where a good part of a lane's spots is in no pane any more, number the others anew; of
+        other groups than these, if some are given, none is left."""
         for seat in seats:
             key, ring = seat.plan.lane, seat.ring
             lane = None if key is None else self._crowds[seat.plan.slot].spots.lanes.get(key)

@@ -1,8 +1,9 @@
 """A round of the windows family: one Spark aggregate, then array operations on the driver.
 
 Spark leaves panes × groups × signatures; rings take them in, close what the watermark has passed,
-and every window that ends there is answered by one join (`ring.py`).  Each expression of SELECT and HAVING
-runs once over the answers of all queries that have it (`answering.py`), whatever rings they come from.
+and every window that ends there is answered by one join (`ring.py`).  Each expression of SELECT and
+HAVING runs once over the answers of all queries that have it (`answering.py`), whatever rings they
+come from.
 """
 
 from __future__ import annotations
@@ -37,7 +38,18 @@ from headrace.families.windows.suspects import Evaluating, QuerySearch, find_by_
 from headrace.quoting import quote_name
 from headrace.runtime.answers import Pieces
 from headrace.runtime.collecting import to_arrow
-from headrace.runtime.family import BAD, LATE, NO_TIME, OK, Batch, Change, Outcome, Place, Reading, Round
+from headrace.runtime.family import (
+    BAD,
+    LATE,
+    NO_TIME,
+    OK,
+    Batch,
+    Change,
+    Outcome,
+    Place,
+    Reading,
+    Round,
+)
 from headrace.runtime.faults import is_nobodys, why_failing
 from headrace.runtime.halving import failing_alone, failing_together
 from headrace.runtime.hll_tables import hll_tables
@@ -99,7 +111,9 @@ class WindowsWork:
             table, faults = self._collect_or_blame(batch, cuts, limits, as_rows)
         if table is None:
             return Reading(_nothing, faults=faults) if faults else self.read(batch, round, watch)
-        if limits.is_small and not came_whole(table, cuts.measures, limits, self._place.config.sketch_bytes_max):
+        if limits.is_small and not came_whole(
+            table, cuts.measures, limits, self._place.config.sketch_bytes_max
+        ):
             self._grouped_rounds = LOOK_ROUNDS
             return self.read(batch, round, watch)
         if as_rows:
@@ -109,7 +123,9 @@ class WindowsWork:
                 return self.read(batch, round, watch)
             faults = dearest(cuts, table, self._rings.shares(), self._place.config.cut_rows_max)
             return Reading(_nothing, faults=faults)
-        faults = dearest_sketch(cuts, table, limits, self._rings.shares(), self._place.config.sketch_bytes_max)
+        faults = dearest_sketch(
+            cuts, table, limits, self._rings.shares(), self._place.config.sketch_bytes_max
+        )
         if faults:
             return Reading(_nothing, faults=faults)
         census, panes = _census(table)
@@ -127,24 +143,37 @@ class WindowsWork:
         return replace(limits_of(self._place.config), is_small=as_they_come)
 
     def _learn_bias(self, cuts: Cuts, session: SparkSession) -> dict[int, str]:
-        """The tables that registers of these sizes are read with, before the first answer asks for them; or the queries
-        that ask for registers, where this Spark does not show its tables."""
-        for precision in {m.params[0] for m in cuts.measures if m.kind == "hll"} - self._rings.bias.keys():
+        """The tables that registers of these sizes are read with, before the first answer asks for
+        them; or the queries that ask for registers, where this Spark does not show its tables."""
+        for precision in {
+            m.params[0] for m in cuts.measures if m.kind == "hll"
+        } - self._rings.bias.keys():
             try:
                 threshold, raw, bias = hll_tables(session, precision)
             except RoundError as error:
                 shares = self._rings.shares()
-                return {i: error.what for i, own in shares.items() if any(m.kind == "hll" for m in own.measures)}
+                return {
+                    i: error.what
+                    for i, own in shares.items()
+                    if any(m.kind == "hll" for m in own.measures)
+                }
             self._rings.bias[precision] = Bias(threshold, np.array(raw), np.array(bias))
         return {}
 
     def _chosen(self) -> Choices:
-        """What the next round is read by: taken when this one has been read, as the next may be read before this one
-        is committed."""
+        """What the next round is read by: taken when this one has been read, as the next may be
+        read before this one is committed."""
         return asdict(Chosen(self._rings.cutting.state, self._sending.state))
 
     def _answer(
-        self, cuts: Cuts, panes: pa.Table, limits: Limits, facts: Facts, chosen: Choices, round: Round, watch: Stopwatch
+        self,
+        cuts: Cuts,
+        panes: pa.Table,
+        limits: Limits,
+        facts: Facts,
+        chosen: Choices,
+        round: Round,
+        watch: Stopwatch,
     ) -> Outcome:
         outcome = Outcome(choices={WindowsJob.name: chosen})
         with watch.stage("roll"):
@@ -153,14 +182,17 @@ class WindowsWork:
             mark = self._rings.take(cuts, panes, round, facts.evaluate)
             if facts.failed:
                 outcome.faults.update(facts.faults(self._rings.shares()))
-                self._rings.keys.cuts.clear()  # what was put in place of their values is not known of any key
+                # what was put in place of their values is not known of any key
+                self._rings.keys.cuts.clear()
             outcome.selectivity = self._rings.selectivity
             outcome.groupings, outcome.ring_bytes = len(cuts.cuts), self._rings.nbytes
         with watch.stage("answer"):
             pieces = Pieces(self._place.disk, self._place.folder, round.id)
             for closed in self._rings.close(round.watermark_us):
                 outcome.faults.update(self._rings.barred)
-                for blocks, answers in self._answering.finish(closed, self._rings.keys, outcome.faults):
+                for blocks, answers in self._answering.finish(
+                    closed, self._rings.keys, outcome.faults
+                ):
                     pieces.add(blocks)
                     outcome.answers += answers
             outcome.blocks = pieces.last
@@ -169,14 +201,17 @@ class WindowsWork:
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
         log = self._rings.log
         outcome.held, outcome.log_bytes, outcome.log_files = log.held, log.nbytes, len(log.rounds)
-        outcome.load = self._gauge.load(cuts, self._rings.plans(), self._rings.keys, panes.num_rows, round)
+        outcome.load = self._gauge.load(
+            cuts, self._rings.plans(), self._rings.keys, panes.num_rows, round
+        )
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
         return outcome
 
     def _collect_or_blame(
         self, batch: Batch, cuts: Cuts, limits: Limits, as_rows: bool
     ) -> tuple[pa.Table | None, dict[int, str]]:
-        """What the aggregate leaves; or the queries it fails for, none if it should be run again."""
+        """What the aggregate leaves; or the queries it fails for, none if it should be run
+        again."""
         try:
             return self._collect(batch, cuts, limits, as_rows), {}
         except Exception as error:  # noqa: BLE001 - whatever Spark says, it may be one query's doing
@@ -189,12 +224,15 @@ class WindowsWork:
         frame.createOrReplaceTempView(VIEW)
         session, relation, kind = frame.sparkSession, batch.relation, batch.kind()
         if as_rows:
-            return place_rows(cuts, relation, to_arrow(session.sql(rows_sql(cuts, relation, kind, VIEW))))
+            return place_rows(
+                cuts, relation, to_arrow(session.sql(rows_sql(cuts, relation, kind, VIEW)))
+            )
         self._declare(session, cuts.edges)
         return to_arrow(session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits)))
 
     def _declare(self, session: SparkSession, edges: Edges) -> None:
-        """Edges of cells are variables of the session; what is declared is known even if the next one fails."""
+        """Edges of cells are variables of the session; what is declared is known even if the next
+        one fails."""
         for own in [own for own in self._declared if own not in edges]:
             session.sql(drop_sql(*own))
             self._declared.remove(own)
@@ -209,17 +247,22 @@ class WindowsWork:
         self._rings.rest()
 
     def _find_faults(self, batch: Batch, cuts: Cuts, error: Exception) -> dict[int, str]:
-        """The queries for which the aggregate fails; none, if it can be run again as it is now planned."""
+        """The queries for which the aggregate fails; none, if it can be run again as it is now
+        planned."""
         if is_nobodys(error):
             raise error
         self._check_without_queries(batch)
         shares, tries_max = self._rings.shares(), self._place.config.quarantine_probes_max
         found = find_by_value(error, shares, _evaluating(batch), tries_max)
         if not found:
-            search = QuerySearch(shares, len(cuts.cuts) <= 1, partial(self._aggregating, batch), tries_max)
+            search = QuerySearch(
+                shares, len(cuts.cuts) <= 1, partial(self._aggregating, batch), tries_max
+            )
             found = self._find_among(search, list(shares), error)
         if found:
-            self._check_without_queries(batch)  # a disk that is full by now would have each of them fail
+            self._check_without_queries(
+                batch
+            )  # a disk that is full by now would have each of them fail
         return found
 
     def _find_among(self, search: QuerySearch, ids: list[int], error: Exception) -> dict[int, str]:
@@ -253,9 +296,13 @@ def _census(table: pa.Table) -> tuple[Census, pa.Table]:
     """Count rows by kind (in the first cut: each cut has all rows), and keep the panes."""
     each = table.filter(pc.equal(table.column(SET), 0)) if SET in table.column_names else table
     kinds = each.column(KIND).to_numpy()
-    counts = np.bincount(kinds, each.column(part_names(())[ROWS_PART]).to_numpy(), BAD + 1).astype(np.int64)
+    counts = np.bincount(kinds, each.column(part_names(())[ROWS_PART]).to_numpy(), BAD + 1).astype(
+        np.int64
+    )
     newest = pc.max(each.filter(pa.array(kinds <= LATE)).column(NEWEST)).as_py()
-    census = Census(int(counts.sum()), int(counts[LATE]), int(counts[NO_TIME]), int(counts[BAD]), newest)
+    census = Census(
+        int(counts.sum()), int(counts[LATE]), int(counts[NO_TIME]), int(counts[BAD]), newest
+    )
     if PANE not in table.column_names:
         table = table.slice(0, 0)
     elif counts[OK] < counts.sum():
@@ -266,7 +313,8 @@ def _census(table: pa.Table) -> tuple[Census, pa.Table]:
 class Facts:
     """Facts of keys, by Spark: a small job, run when there are keys it has not been asked of.
 
-    A fact that Spark does not evaluate is null here, and the queries that ask for it are not answered."""
+    A fact that Spark does not evaluate is null here, and the queries that ask for it are not
+    answered."""
 
     def __init__(self, session: SparkSession, tries_max: int) -> None:
         self._session = session
@@ -275,9 +323,15 @@ class Facts:
 
     def faults(self, shares: Mapping[int, Share]) -> dict[int, str]:
         """Query id → reason."""
-        return {query_id: reason for fact, reason in self.failed.items() for query_id in users_of(fact, shares)}
+        return {
+            query_id: reason
+            for fact, reason in self.failed.items()
+            for query_id in users_of(fact, shares)
+        }
 
-    def evaluate(self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]) -> list[pa.Array]:
+    def evaluate(
+        self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]
+    ) -> list[pa.Array]:
         asked = [fact for fact in facts if fact not in self.failed]
         try:
             found = self._ask(keys, values, asked)
@@ -303,14 +357,24 @@ class Facts:
             facts, reason, failing, self._tries_max
         )
 
-    def _ask(self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]) -> list[pa.Array]:
-        used = {i: k for i, k in enumerate(keys) if isinstance(k, Column) and k.name in columns_of(*facts)}
+    def _ask(
+        self, keys: Sequence[Expr], values: Sequence[pa.Array], facts: Sequence[Expr]
+    ) -> list[pa.Array]:
+        used = {
+            i: k
+            for i, k in enumerate(keys)
+            if isinstance(k, Column) and k.name in columns_of(*facts)
+        }
         rows = len(values[0]) if values else 1
-        table = pa.table({AT: pa.array(range(rows), pa.int64()), **{key_name(i): values[i] for i in used}})
+        table = pa.table(
+            {AT: pa.array(range(rows), pa.int64()), **{key_name(i): values[i] for i in used}}
+        )
         ddl = ", ".join([f"{AT} BIGINT", *(f"{key_name(i)} {k.type}" for i, k in used.items())])
         names = {k.name: key_name(i) for i, k in used.items()}
         texts = [f"{fact_sql(fact, names)} AS f{i}" for i, fact in enumerate(facts)]
-        found = to_arrow(self._session.createDataFrame(table, ddl).selectExpr(AT, *texts)).sort_by(AT)
+        found = to_arrow(self._session.createDataFrame(table, ddl).selectExpr(AT, *texts)).sort_by(
+            AT
+        )
         return [found.column(f"f{i}").combine_chunks() for i in range(len(facts))]
 
 
@@ -318,7 +382,11 @@ def _evaluating(batch: Batch) -> Evaluating:
     """Why evaluating expressions on the round's rows fails."""
 
     def evaluating(texts: Sequence[str]) -> str | None:
-        columns = [f"IF(({batch.kind()}) = {OK}, {text}, NULL) AS c{i}" for i, text in enumerate(texts)]
-        return why_failing(lambda: batch.frame.selectExpr(*columns).write.format("noop").mode("overwrite").save())
+        columns = [
+            f"IF(({batch.kind()}) = {OK}, {text}, NULL) AS c{i}" for i, text in enumerate(texts)
+        ]
+        return why_failing(
+            lambda: batch.frame.selectExpr(*columns).write.format("noop").mode("overwrite").save()
+        )
 
     return evaluating

@@ -1,8 +1,8 @@
 """Folding rows into bands of several cells, compiled.
 
-The first cell leaves a run of rows of a stretch; those whose other cells lie in the band too are marked: all bits of
-their mask are set.  Loops over marks are written so that the compiler makes vectors of them, and inlined, as calling
-them would take longer.
+The first cell leaves a run of rows of a stretch; those whose other cells lie in the band too are
+marked: all bits of their mask are set.  Loops over marks are written so that the compiler makes
+vectors of them, and inlined, as calling them would take longer.
 """
 
 from __future__ import annotations
@@ -21,8 +21,16 @@ from headrace.families.windows.band_arrays import (
     Stretches,
     Written,
     spot_of,
-)  # fmt: skip
-from headrace.families.windows.ring_kernels import ADD, INT_MAX, INT_MIN, MIN, MOMENTS_N, Ops, join_moments
+)
+from headrace.families.windows.ring_kernels import (
+    ADD,
+    INT_MAX,
+    INT_MIN,
+    MIN,
+    MOMENTS_N,
+    Ops,
+    join_moments,
+)
 
 ANY_ORDER = {"reassoc", "nsz"}  # of additions
 NAN_BITS = int(np.array([np.nan]).view(np.int64)[0])
@@ -30,9 +38,16 @@ NAN_BITS = int(np.array([np.nan]).view(np.int64)[0])
 
 @numba.njit(cache=True, nogil=True, fastmath=ANY_ORDER)
 def take_rows(
-    start: int, stop: int, rows: Stretches, ops: Ops, bands: Bands, lanes: Lanes, numbers: Numbers, room: Scratch,
+    start: int,
+    stop: int,
+    rows: Stretches,
+    ops: Ops,
+    bands: Bands,
+    lanes: Lanes,
+    numbers: Numbers,
+    room: Scratch,
     out: Written,
-) -> None:  # fmt: skip
+) -> None:
     """Every band of a stretch."""
     before, row_at, mask = room.before, room.row, room.mask
     at, firsts, lasts, lane_of, number = bands.at, bands.first, bands.last, bands.lane, bands.number
@@ -52,8 +67,16 @@ def take_rows(
             if low < high:
                 mask[max(last, 0) : low] = 0
                 first, last = low if first < 0 else first, high
-                found += mark_within(start, low, high, rows.ranks, others_at[band * cells : band * cells + cells + 1],
-                                     bands.others_first, bands.others_last, mask)  # fmt: skip
+                found += mark_within(
+                    start,
+                    low,
+                    high,
+                    rows.ranks,
+                    others_at[band * cells : band * cells + cells + 1],
+                    bands.others_first,
+                    bands.others_last,
+                    mask,
+                )
         if not found:
             continue
         marks, own = mask[first:last], slice(start + first, start + last)
@@ -61,7 +84,9 @@ def take_rows(
         row, space = written[lane], spaces[lane]
         written[lane] = row + 1
         panes[base[lane] + row] = rows.pane[start]
-        spots[base[lane] + row] = spot_of(lane, number[band], rows.group[start], page, pool, following, fresh, used)
+        spots[base[lane] + row] = spot_of(
+            lane, number[band], rows.group[start], page, pool, following, fresh, used
+        )
         to = int_base[lane] + row
         for k in range(int_at[lane], int_at[lane + 1]):
             c = int_columns[k]
@@ -87,17 +112,26 @@ def take_rows(
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def mark_within(
-    start: int, low: int, high: int, ranks: Ints32, at: Ints, firsts: Ints32, lasts: Ints32, mask: Ints
-) -> int:  # fmt: skip
-    """Set the mask of the rows low … high - 1 of a stretch whose other cells lie in the band, clear that of others; how
-    many are set."""
+    start: int,
+    low: int,
+    high: int,
+    ranks: Ints32,
+    at: Ints,
+    firsts: Ints32,
+    lasts: Ints32,
+    mask: Ints,
+) -> int:
+    """Set the mask of the rows low … high - 1 of a stretch whose other cells lie in the band, clear
+    that of others; how many are set."""
     marks, count = mask[low:high], 0
     for c in range(ranks.shape[0]):
         line, count = ranks[c, start + low : start + high], 0
         if at[c + 1] - at[c] == 1:
             first, last = firsts[at[c]], lasts[at[c]]
             for n in range(line.size):
-                marks[n] = -np.int64((line[n] >= first) & (line[n] <= last)) & (marks[n] if c else -1)
+                marks[n] = -np.int64((line[n] >= first) & (line[n] <= last)) & (
+                    marks[n] if c else -1
+                )
                 count -= marks[n]
         else:
             for n in range(line.size):
@@ -146,7 +180,9 @@ def add_marked(line: Floats, marks: Ints) -> float:
 
 
 @numba.njit(cache=True, nogil=True)
-def join_marked(counts: Floats, means: Floats, squares: Floats, marks: Ints) -> tuple[float, float, float]:
+def join_marked(
+    counts: Floats, means: Floats, squares: Floats, marks: Ints
+) -> tuple[float, float, float]:
     count = mean = m2 = 0.0
     for n in range(marks.size):
         if marks[n]:

@@ -1,9 +1,11 @@
-"""What an aggregate is made of: measures that panes keep and rings join, and how the answer comes out of them.
+"""What an aggregate is made of: measures that panes keep and rings join, and how the answer comes
+out of them.
 
-Exact sums of integers are two columns, Σx = hi·2³² + lo with hi = Σ(x >> 32), lo = Σ(x & 0xffffffff): neither
-overflows below 2³¹ rows, so an overflow is found at the end, where Spark's bigint would not hold the total.
-Variances are (n, mean, m2), as in Spark's CentralMomentAgg.  Extremes of dates, times and booleans are kept as
-int64.  Whether a group had any value is told by a count, never by the identity of another column.
+Exact sums of integers are two columns, Σx = hi·2³² + lo with hi = Σ(x >> 32), lo = Σ(x &
+0xffffffff): neither overflows below 2³¹ rows, so an overflow is found at the end, where Spark's
+bigint would not hold the total. Variances are (n, mean, m2), as in Spark's CentralMomentAgg.
+Extremes of dates, times and booleans are kept as int64.  Whether a group had any value is told by a
+count, never by the identity of another column.
 """
 
 from __future__ import annotations
@@ -20,7 +22,16 @@ from numpy.typing import NDArray
 from headrace.evaluation.arrow import ARROW
 from headrace.evaluation.vectors import FinishError, Vector, to_arrow
 from headrace.families.windows.ring import Layout
-from headrace.families.windows.ring_kernels import ADD, MAX, MIN, MOMENTS_M2, MOMENTS_MEAN, MOMENTS_N, Floats, Ints
+from headrace.families.windows.ring_kernels import (
+    ADD,
+    MAX,
+    MIN,
+    MOMENTS_M2,
+    MOMENTS_MEAN,
+    MOMENTS_N,
+    Floats,
+    Ints,
+)
 from headrace.families.windows.sketches.kinds import KINDS, is_sketched, sketch_of, sketch_refusal
 from headrace.sql.tree import Aggregate, Call, Expr, Literal, remember_hash
 from headrace.values import DOUBLE, Type
@@ -30,7 +41,8 @@ Column = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Something kept per pane and group.  `arg` is None for 'rows' only; `params` are those of a sketch."""
+    """Something kept per pane and group.  `arg` is None for 'rows' only; `params` are those of a
+    sketch."""
 
     kind: str
     arg: Expr | None
@@ -60,7 +72,16 @@ COLUMNS: Mapping[str, Layout] = {
     **dict.fromkeys(KINDS, Layout((), ())),
 }
 MOMENTS = ("stddev_samp", "stddev_pop", "var_samp", "var_pop")
-INT_EXTREMES = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
+INT_EXTREMES = (
+    "boolean",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "date",
+    "timestamp",
+    "timestamp_ntz",
+)
 WORD = 32
 
 
@@ -151,7 +172,9 @@ def places_in(wanted: Arrangement, given: Arrangement) -> tuple[Ints, Ints]:
     return np.array(ints, np.int64), np.array(floats, np.int64)
 
 
-def finish_aggregate(aggregate: Aggregate, columns: Mapping[Measure, tuple[Column, ...]]) -> pa.Array:
+def finish_aggregate(
+    aggregate: Aggregate, columns: Mapping[Measure, tuple[Column, ...]]
+) -> pa.Array:
     """The aggregate's values, as Spark would type and null them."""
     measures = measures_for(aggregate)
     if measures[-1].kind in ("hll", "distinct"):
@@ -184,7 +207,9 @@ def _spread(op: str, n: Floats, _mean: Floats, m2: Floats) -> Vector:
     least = 2 if op.endswith("samp") else 1
     nulls = n < least
     variance = m2 / np.maximum(n - (least - 1), 1.0)
-    return Vector(np.sqrt(variance) if op.startswith("stddev") else variance, nulls if nulls.any() else None)
+    return Vector(
+        np.sqrt(variance) if op.startswith("stddev") else variance, nulls if nulls.any() else None
+    )
 
 
 def _native(values: Column, nulls: NDArray[np.bool_] | None, kind: Type) -> Vector:

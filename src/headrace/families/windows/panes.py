@@ -1,11 +1,13 @@
-"""The pane log: what each round added to the panes, one small file a round; old rounds are folded (`folds.py`).
+"""The pane log: what each round added to the panes, one small file a round; old rounds are folded
+(`folds.py`).
 
 It is the family's whole durable state.  Rings are rebuilt from it after a restart, and a new query
 starts with as much history as the log holds for its predicate, its keys and its measures; windows
 that reach further back are not answered, because rows of theirs may be missing.
 
-A round's own file is in the manifest of that round.  Folded files are in none of their rounds': the newest
-manifest names those in force (`held`), and from which round on rounds stand for themselves (`keep`).
+A round's own file is in the manifest of that round.  Folded files are in none of their rounds': the
+newest manifest names those in force (`held`), and from which round on rounds stand for themselves
+(`keep`).
 """
 
 from __future__ import annotations
@@ -74,20 +76,37 @@ class PaneLog:
         self.rounds += [self._open(0, mark) for mark in held]
         first = 0 if newest is None else max(newest.keep.get("panes", 0), newest.first_round)
         for round_id in ledger.rounds:
-            marks = [m for m in ledger.read(round_id).files if "/panes/" in m.path] if round_id >= first else []
+            marks = (
+                [m for m in ledger.read(round_id).files if "/panes/" in m.path]
+                if round_id >= first
+                else []
+            )
             self.rounds += [self._open(round_id, mark) for mark in marks]
 
     def path(self, round_id: int) -> str:
         return f"{self._ledger.folder}/panes/{round_id:012d}.arrow"
 
-    def append(self, round_id: int, newest_before_us: int | None, newest_us: int | None, cuts: Cuts,
-               table: pa.Table) -> FileMark:
+    def append(
+        self,
+        round_id: int,
+        newest_before_us: int | None,
+        newest_us: int | None,
+        cuts: Cuts,
+        table: pa.Table,
+    ) -> FileMark:
         """Write a round; it counts once it is committed."""
         return self.begin(round_id, newest_before_us, newest_us, cuts, table)()
 
-    def begin(self, round_id: int, newest_before_us: int | None, newest_us: int | None, cuts: Cuts,
-              table: pa.Table) -> Callable[[], FileMark]:
-        """Write a round while the caller goes on; what is returned waits for it, and must be called."""
+    def begin(
+        self,
+        round_id: int,
+        newest_before_us: int | None,
+        newest_us: int | None,
+        cuts: Cuts,
+        table: pa.Table,
+    ) -> Callable[[], FileMark]:
+        """Write a round while the caller goes on; what is returned waits for it, and must be
+        called."""
         writing = self._writer.submit(
             self.write, self.path(round_id), round_id, newest_before_us, newest_us, cuts, table
         )
@@ -99,17 +118,31 @@ class PaneLog:
 
         return end
 
-    def write(self, path: str, round_id: int, newest_before_us: int | None, newest_us: int | None, cuts: Cuts,
-              table: pa.Table) -> PaneRound:
+    def write(
+        self,
+        path: str,
+        round_id: int,
+        newest_before_us: int | None,
+        newest_us: int | None,
+        cuts: Cuts,
+        table: pa.Table,
+    ) -> PaneRound:
         """A file of the log, durable; it is no part of the log yet."""
-        meta = {"before": newest_before_us, "newest": newest_us, "cuts": _cuts_out(cuts), "round": round_id}
+        meta = {
+            "before": newest_before_us,
+            "newest": newest_us,
+            "cuts": _cuts_out(cuts),
+            "round": round_id,
+        }
         table = table.replace_schema_metadata({_META: json.dumps(meta).encode()})
         sink = io.BytesIO()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         data = sink.getbuffer()
         self._disk.put(path, data)
-        return PaneRound(round_id, newest_before_us, newest_us, cuts, table.num_rows, mark_of(path, data))
+        return PaneRound(
+            round_id, newest_before_us, newest_us, cuts, table.num_rows, mark_of(path, data)
+        )
 
     def read(self, entry: PaneRound) -> pa.Table:
         path = self._disk.root / entry.mark.path
@@ -117,7 +150,8 @@ class PaneLog:
             return pa.ipc.open_stream(file.read_buffer()).read_all()
 
     def keep_from(self, horizon_us: int | None) -> int:
-        """Let go of rounds whose panes are all older than the horizon; the first round that stands for itself."""
+        """Let go of rounds whose panes are all older than the horizon; the first round that stands
+        for itself."""
         while len(self.rounds) > 1 and horizon_us is not None:
             newest = self.rounds[0].newest_us
             if newest is not None and newest >= horizon_us:
@@ -135,7 +169,8 @@ class PaneLog:
         return sum(e.mark.size for e in self.rounds)
 
     def since(self, share: Share) -> tuple[bool, int]:
-        """(whether all rows ever are covered, else the time from which they are) for a query's needs."""
+        """(whether all rows ever are covered, else the time from which they are) for a query's
+        needs."""
         start: PaneRound | None = None
         for entry in reversed(self.rounds):
             if entry.rows and not holds(entry.cuts, share):
@@ -170,7 +205,10 @@ class PaneLog:
 @lru_cache(maxsize=100_000)
 def holds(cuts: Cuts, share: Share) -> bool:
     """Whether rounds of these cuts have all the query needs."""
-    return _serves(cuts, share.slot, share.measures, share.bands) and share.window.grain_us % cuts.pane_us == 0
+    return (
+        _serves(cuts, share.slot, share.measures, share.bands)
+        and share.window.grain_us % cuts.pane_us == 0
+    )
 
 
 def _serves(cuts: Cuts, slot: Slot, measures: tuple[Measure, ...], bands: tuple[Band, ...]) -> bool:
@@ -205,7 +243,10 @@ def _cuts_out(cuts: Cuts) -> dict[str, object]:
     return {
         "pane_us": cuts.pane_us,
         "cuts": [[out(c.keys), out(c.predicates), out(c.cells)] for c in cuts.cuts],
-        "measures": [[m.kind, None if m.arg is None else encode_expr(m.arg), *m.params] for m in cuts.measures],
+        "measures": [
+            [m.kind, None if m.arg is None else encode_expr(m.arg), *m.params]
+            for m in cuts.measures
+        ],
         "edges": [[encode_expr(key), edges] for key, edges in cuts.edges],
     }
 

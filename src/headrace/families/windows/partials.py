@@ -33,11 +33,14 @@ class Partials:
         return self.columns.group[: self._rows]
 
     def append(self, new: Columns, places: Ops, groups: int) -> None:
-        """Rows by pane; our columns are at these places among theirs, and their groups are below `groups`."""
+        """Rows by pane; our columns are at these places among theirs, and their groups are below
+        `groups`."""
         self._widen(groups)
         old, self.columns = self.columns, self._empty(self._rows + new.pane.size)
         scratch = (self._turn, self._stamp, self._place)
-        self._rows = fold_kernels.absorb(self._ops, old, self._rows, new, places, *scratch, self.columns)
+        self._rows = fold_kernels.absorb(
+            self._ops, old, self._rows, new, places, *scratch, self.columns
+        )
 
     def due(self, through: int) -> Ints:
         """Positions of the rows of panes up to `through`, by pane."""
@@ -49,7 +52,10 @@ class Partials:
         if done:
             old, left = self.columns, slice(done, self._rows)
             self.columns = Columns(
-                old.pane[left].copy(), old.group[left].copy(), old.ints[:, left].copy(), old.floats[:, left].copy()
+                old.pane[left].copy(),
+                old.group[left].copy(),
+                old.ints[:, left].copy(),
+                old.floats[:, left].copy(),
             )
             self._rows -= done
 
@@ -69,5 +75,8 @@ class Partials:
             self._stamp, self._place = np.zeros(width, np.int64), np.zeros(width, np.int64)
 
     def _empty(self, room: int) -> Columns:
-        ints, floats = np.empty((self._ops.ints.size, room), np.int64), np.empty((self._ops.floats.size, room))
+        ints, floats = (
+            np.empty((self._ops.ints.size, room), np.int64),
+            np.empty((self._ops.floats.size, room)),
+        )
         return Columns(np.empty(room, np.int64), np.empty(room, np.int32), ints, floats)

@@ -1,12 +1,13 @@
 """What thousands of window queries share.  Pure: no Spark, no clock, no disk.
 
 A query asks for a *slot* (its predicate and group-by), a *grain* (the widest panes whose edges hold
-every edge of its window), *measures* (what its aggregates decompose into) and a *program* (its SELECT
-and HAVING over those aggregates).  Queries of one slot sit on *rings*: on one of their own grain, or on a finer one
-where that is short enough.  Every ring is fed from one Spark aggregate a round, whose rows are grouped by *cuts*:
-one by all keys, or one for each maximal group-by when that proves cheaper.  Predicates are bits of a signature:
-rows with the same bits meet.  Where many compare one attribute with constants, they are bands of its *cells*
-instead (`cells.py`): Spark groups by the cell, and a slot of such a crowd has a ring for each *lane*.
+every edge of its window), *measures* (what its aggregates decompose into) and a *program* (its
+SELECT and HAVING over those aggregates).  Queries of one slot sit on *rings*: on one of their own
+grain, or on a finer one where that is short enough.  Every ring is fed from one Spark aggregate a
+round, whose rows are grouped by *cuts*: one by all keys, or one for each maximal group-by when that
+proves cheaper.  Predicates are bits of a signature: rows with the same bits meet.  Where many
+compare one attribute with constants, they are bands of its *cells* instead (`cells.py`): Spark
+groups by the cell, and a slot of such a crowd has a ring for each *lane*.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from headrace.values import BOOLEAN, VOID, Relation, Type, Window
 
 SIGNATURE_BITS = 62
 CROWD_MIN = 16
-"""So many different bands of one attribute are dearer as bits than as cells (`headrace bench predicates`)."""
+"""So many different bands of one attribute are dearer as bits than as cells (`headrace bench
+predicates`)."""
 SHARED_PANES_MAX = 256  # a window of more panes than this gets a ring of its own grain
 
 
@@ -63,7 +65,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """SELECT and HAVING over finished aggregates; bare window bounds are not stored (see runtime.answers)."""
+    """SELECT and HAVING over finished aggregates; bare window bounds are not stored (see
+    runtime.answers)."""
 
     outputs: tuple[Expr, ...]
     having: Expr | None
@@ -106,9 +109,12 @@ def share(query: Query, relation: Relation) -> Share | Refusal:
 
 
 @lru_cache(maxsize=100_000)
-def _asked(outputs: tuple[Output, ...], having: Expr | None) -> Refusal | tuple[Program, tuple[Measure, ...]] | None:
-    """What a query asks for, whatever its predicate and window; of 100,000 queries few differ in more.  None if its
-    predicate counts too: what is aggregated may fail on rows that the query does not select."""
+def _asked(
+    outputs: tuple[Output, ...], having: Expr | None
+) -> Refusal | tuple[Program, tuple[Measure, ...]] | None:
+    """What a query asks for, whatever its predicate and window; of 100,000 queries few differ in
+    more.  None if its predicate counts too: what is aggregated may fail on rows that the query does
+    not select."""
     reason = _refused(outputs, having)
     if reason is not None:
         return Refusal(reason)
@@ -119,7 +125,9 @@ def _refused(outputs: tuple[Output, ...], having: Expr | None) -> str | None:
     """Why SELECT and HAVING cannot be computed from panes."""
     finished: list[Expr] = [o.expr for o in outputs if not isinstance(o.expr, Bound)]
     finished += [] if having is None else [having]
-    reason = next((r for a in aggregates_of(*(o.expr for o in outputs), having) if (r := refusal(a))), None)
+    reason = next(
+        (r for a in aggregates_of(*(o.expr for o in outputs), having) if (r := refusal(a))), None
+    )
     if reason is None:
         reason = next((f"{r} over aggregates" for e in finished if (r := supports(e))), None)
     if reason is None and having_of_rows(having):
@@ -128,7 +136,8 @@ def _refused(outputs: tuple[Output, ...], having: Expr | None) -> str | None:
 
 
 def _can_fail(outputs: tuple[Output, ...], having: Expr | None) -> bool:
-    """Whether what is aggregated may fail on some row: such a row is looked at only if the query selects it."""
+    """Whether what is aggregated may fail on some row: such a row is looked at only if the query
+    selects it."""
     aggregates = aggregates_of(*(o.expr for o in outputs), having)
     return any(may_raise(arg) for aggregate in aggregates for arg in aggregate.args)
 
@@ -144,12 +153,16 @@ def guard(expr: Expr, where: Expr | None) -> Expr:
 def _program(
     outputs: tuple[Output, ...], having: Expr | None, where: Expr | None
 ) -> tuple[Program, tuple[Measure, ...]]:
-    exprs = tuple(_guard_aggregates(o.expr, where) for o in outputs if not isinstance(o.expr, Bound))
+    exprs = tuple(
+        _guard_aggregates(o.expr, where) for o in outputs if not isinstance(o.expr, Bound)
+    )
     kept = None if having is None else _guard_aggregates(having, where)
     if kept is not None and kept.type != BOOLEAN:  # a bare NULL
         kept = Call("cast", (kept,), BOOLEAN)
     program = _compiled(exprs, kept)
-    return program, tuple({ROWS: None, **{m: None for a in program.aggregates for m in measures_for(a)}})
+    return program, tuple(
+        {ROWS: None, **{m: None for a in program.aggregates for m in measures_for(a)}}
+    )
 
 
 @lru_cache(maxsize=100_000)
@@ -166,7 +179,9 @@ def _as_case(arg: Expr) -> Expr:
 
 def _guard_aggregates(expr: Expr, where: Expr | None) -> Expr:
     if isinstance(expr, Aggregate):
-        return Aggregate(expr.op, tuple(guard(_as_case(a), where) for a in expr.args), expr.type, expr.distinct)
+        return Aggregate(
+            expr.op, tuple(guard(_as_case(a), where) for a in expr.args), expr.type, expr.distinct
+        )
     if isinstance(expr, Call):
         return Call(expr.op, tuple(_guard_aggregates(a, where) for a in expr.args), expr.type)
     return expr
@@ -188,7 +203,8 @@ RingKey = tuple[Slot, int, Lane | None]
 
 @dataclass(slots=True, eq=False)
 class RingPlan:
-    """Queries of one slot whose windows start and end at edges of these panes; of a crowd, those of one lane."""
+    """Queries of one slot whose windows start and end at edges of these panes; of a crowd, those of
+    one lane."""
 
     slot: Slot
     grain_us: int
@@ -230,7 +246,8 @@ class RingPlan:
 
 
 class Seating:
-    """Which query sits on which ring.  Adding or removing one costs that one, however many there are."""
+    """Which query sits on which ring.  Adding or removing one costs that one, however many there
+    are."""
 
     def __init__(self) -> None:
         self.rings: dict[RingKey, RingPlan] = {}
@@ -251,13 +268,16 @@ class Seating:
         return ring
 
     def _fitting(self, share: Share, lane: Lane | None) -> RingPlan | None:
-        """The lane of a crowd; else the slot's coarsest ring whose panes fit the window and are not too many for it."""
+        """The lane of a crowd; else the slot's coarsest ring whose panes fit the window and are not
+        too many for it."""
         if lane is not None:
             return self.rings.get((share.slot, share.window.grain_us, lane))
         grain, reach = share.window.grain_us, share.window.range_us
         fits = [
-            r for r in self._by_slot.get(share.slot, ())
-            if grain % r.grain_us == 0 and (r.grain_us == grain or reach // r.grain_us <= SHARED_PANES_MAX)
+            r
+            for r in self._by_slot.get(share.slot, ())
+            if grain % r.grain_us == 0
+            and (r.grain_us == grain or reach // r.grain_us <= SHARED_PANES_MAX)
         ]
         return max(fits, key=lambda r: r.grain_us, default=None)
 
@@ -288,7 +308,8 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """The one Spark aggregate of a round: pane width, groupings, measures, and the edges of cells."""
+    """The one Spark aggregate of a round: pane width, groupings, measures, and the edges of
+    cells."""
 
     pane_us: int
     cuts: tuple[Cut, ...]
@@ -297,7 +318,9 @@ class Cuts:
     _hash: int = field(default=0, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:
-        return self._hash or remember_hash(self, (self.pane_us, self.cuts, self.measures, self.edges))
+        return self._hash or remember_hash(
+            self, (self.pane_us, self.cuts, self.measures, self.edges)
+        )
 
     def edges_of(self, key: Expr) -> tuple[int, ...]:
         return next(edges for own, edges in self.edges if own == key)
@@ -315,12 +338,23 @@ class Cuts:
         return asked is None or asked in cut.predicates
 
     def asked(self, cut: Cut, where: Expr) -> Expr | None:
-        """What a cut must have as a predicate to tell this one: itself, or what its cells do not tell."""
-        return where if where in cut.predicates else split(where).rest(self.told_by(cut, where)) if cut.cells else where
+        """What a cut must have as a predicate to tell this one: itself, or what its cells do not
+        tell."""
+        return (
+            where
+            if where in cut.predicates
+            else split(where).rest(self.told_by(cut, where))
+            if cut.cells
+            else where
+        )
 
     def told_by(self, cut: Cut, where: Expr) -> list[Expr]:
         """The attributes whose bands in a predicate the cells of the cut tell."""
-        return [a for a, band in split(where).bands if cell(a) in cut.cells and self.has_edges(cell(a), band)]
+        return [
+            a
+            for a, band in split(where).bands
+            if cell(a) in cut.cells and self.has_edges(cell(a), band)
+        ]
 
     def has_edges(self, key: Expr, band: Band) -> bool:
         """Whether a band is a run of the cells of this key."""
@@ -335,8 +369,9 @@ def _edge_set(cuts: Cuts, key: Expr) -> frozenset[int]:
 def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
     """The groupings all rings can be fed from, in an order that depends on the queries alone.
 
-    United: one grouping by all keys.  Else one for each maximal group-by: more passes over the rows, but fewer
-    groups when keys have little to do with each other.  `Choice` finds out which is cheaper.
+    United: one grouping by all keys.  Else one for each maximal group-by: more passes over the
+    rows, but fewer groups when keys have little to do with each other.  `Choice` finds out which is
+    cheaper.
     """
     predicates: dict[tuple[Expr, ...], tuple[dict[Expr, None], dict[Expr, None]]] = {}
     measures: dict[Measure, None] = {}
@@ -352,7 +387,9 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
         measures.update(dict.fromkeys(ring.measures))
         pane_us = math.gcd(pane_us, ring.grain_us)
     groupings: list[tuple[dict[Expr, None], dict[Expr, None], dict[Expr, None]]] = []
-    for keys, (wanted, cells) in sorted(predicates.items(), key=lambda item: _fineness(item[0]), reverse=True):
+    for keys, (wanted, cells) in sorted(
+        predicates.items(), key=lambda item: _fineness(item[0]), reverse=True
+    ):
         holder = next((g for g in groupings if united or _follows(keys, g[0])), None)
         if holder is None:
             holder = ({}, {}, {})
@@ -362,16 +399,26 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
     told = [_tell_by_cells(keys, wanted, edges) for keys, wanted, _ in groupings]
     order = {p: i for i, p in enumerate(dict.fromkeys(p for wanted, _ in told for p in wanted))}
     cuts = (
-        Cut(tuple(keys), tuple(sorted(wanted, key=order.__getitem__)), tuple(dict.fromkeys((*cells, *telling))))
+        Cut(
+            tuple(keys),
+            tuple(sorted(wanted, key=order.__getitem__)),
+            tuple(dict.fromkeys((*cells, *telling))),
+        )
         for (keys, _, cells), (wanted, telling) in zip(groupings, told, strict=True)
     )
-    return Cuts(pane_us, tuple(cuts), tuple(measures), tuple((key, tuple(sorted(own))) for key, own in edges.items()))
+    return Cuts(
+        pane_us,
+        tuple(cuts),
+        tuple(measures),
+        tuple((key, tuple(sorted(own))) for key, own in edges.items()),
+    )
 
 
 def _tell_by_cells(
     keys: Iterable[Expr], wanted: Iterable[Expr], edges: dict[Expr, set[int]]
 ) -> tuple[list[Expr], tuple[Expr, ...]]:
-    """What must be bits, and cells that tell the rest: of attributes with a crowd of bands.  Adds to the edges."""
+    """What must be bits, and cells that tell the rest: of attributes with a crowd of bands.  Adds
+    to the edges."""
     columns = {k.name for k in keys if isinstance(k, Column)}
     made = [p for p in wanted if not columns_of(p) <= columns]  # others follow from the keys
     bands: dict[Expr, set[Band]] = {}
@@ -394,7 +441,8 @@ def _fineness(keys: tuple[Expr, ...]) -> tuple[int, int]:
 
 
 def _follows(keys: Iterable[Expr], finer: Iterable[Expr]) -> bool:
-    """Whether rows with equal `finer` keys have equal `keys` too: then grouping by both makes no more groups."""
+    """Whether rows with equal `finer` keys have equal `keys` too: then grouping by both makes no
+    more groups."""
     given = set(finer)
     columns = {k.name for k in given if isinstance(k, Column)}
     return all(k in given or columns_of(k) <= columns for k in keys)

@@ -1,7 +1,8 @@
 """The compiled half of `ring.py`: what a pane, a join and an answer cost, in loops over groups.
 
-All functions live in one file because numba's cache is keyed by the file of the outer function only.
-Each is compiled for one signature: int64 and float64 arrays, contiguous, `[row, column, group]`.
+All functions live in one file because numba's cache is keyed by the file of the outer function
+only. Each is compiled for one signature: int64 and float64 arrays, contiguous, `[row, column,
+group]`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ Flags = NDArray[np.uint8]
 
 ADD, MIN, MAX, MOMENTS_N, MOMENTS_MEAN, MOMENTS_M2 = range(6)
 
-# Cells of a ring's clock: next pane to close, last closed pane that holds rows, whether the next pane is already
-# in the ring and only its answers are missing, partials used, answers written, blocks written, and the shape whose
-# answers come next.
+# Cells of a ring's clock: next pane to close, last closed pane that holds rows, whether the next
+# pane is already in the ring and only its answers are missing, partials used, answers written,
+# blocks written, and the shape whose answers come next.
 NEXT, LAST, ENTERED, USED, WRITTEN, BLOCKS, SHAPE = range(7)
 
 INT_MAX = np.iinfo(np.int64).max
@@ -38,7 +39,8 @@ class Ops(NamedTuple):
 class Rows(NamedTuple):
     """`[row, column, group]`; a row that is not live is empty: all identities.
 
-    There is room for more groups than there are.  It is never touched, so that it takes no memory."""
+    There is room for more groups than there are.  It is never touched, so that it takes no
+    memory."""
 
     ints: Ints
     floats: Floats
@@ -88,7 +90,8 @@ def max_nan_last(x: float, y: float) -> float:
 def join_moments(
     n1: float, mean1: float, m21: float, n2: float, mean2: float, m22: float
 ) -> tuple[float, float, float]:
-    """Chan, Golub & LeVeque, in the order of operations of Spark's CentralMomentAgg; n = 0 is neutral to the bit."""
+    """Chan, Golub & LeVeque, in the order of operations of Spark's CentralMomentAgg; n = 0 is
+    neutral to the bit."""
     if n2 == 0.0:
         return n1, mean1, m21
     if n1 == 0.0:
@@ -114,7 +117,12 @@ def join_floats(ops: Ints, left: Floats, right: Floats, out: Floats, groups: int
         elif ops[c] == MOMENTS_N:
             for g in range(groups):
                 out[c, g], out[c + 1, g], out[c + 2, g] = join_moments(
-                    left[c, g], left[c + 1, g], left[c + 2, g], right[c, g], right[c + 1, g], right[c + 2, g]
+                    left[c, g],
+                    left[c + 1, g],
+                    left[c + 2, g],
+                    right[c, g],
+                    right[c + 1, g],
+                    right[c + 2, g],
                 )
 
 
@@ -122,9 +130,13 @@ def join_floats(ops: Ints, left: Floats, right: Floats, out: Floats, groups: int
 def clear(ops: Ops, ints: Ints, floats: Floats, start: int, stop: int) -> None:
     """Make these groups of a row empty: every column its identity."""
     for c in range(ops.ints.size):
-        ints[c, start:stop] = 0 if ops.ints[c] == ADD else (INT_MAX if ops.ints[c] == MIN else INT_MIN)
+        ints[c, start:stop] = (
+            0 if ops.ints[c] == ADD else (INT_MAX if ops.ints[c] == MIN else INT_MIN)
+        )
     for c in range(ops.floats.size):
-        floats[c, start:stop] = np.nan if ops.floats[c] == MIN else (-np.inf if ops.floats[c] == MAX else 0.0)
+        floats[c, start:stop] = (
+            np.nan if ops.floats[c] == MIN else (-np.inf if ops.floats[c] == MAX else 0.0)
+        )
 
 
 @numba.njit(cache=True, nogil=True)
@@ -151,8 +163,11 @@ def keep_groups(rows: Rows, kept: Ints) -> None:
 
 
 @numba.njit(cache=True, nogil=True)
-def merge(ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int, places: Ops) -> None:
-    """Join partial p into group g of a row; column c of the row is at `places` among those of the partials."""
+def merge(
+    ops: Ops, ints: Ints, floats: Floats, g: int, parts: Columns, p: int, places: Ops
+) -> None:
+    """Join partial p into group g of a row; column c of the row is at `places` among those of the
+    partials."""
     for c in range(ops.ints.size):
         new = parts.ints[places.ints[c], p]
         if ops.ints[c] == ADD:
@@ -211,7 +226,8 @@ def lengthen(b: int, k: int, ops: Ops, tail: Rows, groups: int) -> None:
 
 @numba.njit(cache=True, nogil=True)
 def extend(b: int, k: int, ops: Ops, tail: Rows, head: Rows, groups: int) -> None:
-    """Pane b joins the heads: that of level k starts anew with it, those of higher set bits go on."""
+    """Pane b joins the heads: that of level k starts anew with it, those of higher set bits go
+    on."""
     levels = head.live.size - 1
     t = b % tail.live.size
     head.ints[k, :, :groups] = tail.ints[t, :, :groups]
@@ -228,7 +244,15 @@ def extend(b: int, k: int, ops: Ops, tail: Rows, head: Rows, groups: int) -> Non
 
 @numba.njit(cache=True, nogil=True)
 def enter(
-    b: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: Rows, order: Ints, parts: Columns, groups: int
+    b: int,
+    clock: Ints,
+    ops: Ops,
+    places: Ops,
+    tail: Rows,
+    head: Rows,
+    order: Ints,
+    parts: Columns,
+    groups: int,
 ) -> None:
     """Close pane b: lengthen the tails, fill its row from its partials, extend the heads."""
     k = lowest_bit(b, head.live.size - 1)
@@ -249,7 +273,8 @@ def enter(
 
 @numba.njit(cache=True, nogil=True)
 def schedule(at: int, spans: Ints, due: Ints) -> None:
-    """due[i] = the first end ≥ at + 1 of a window of shape i that does not start before its first start."""
+    """due[i] = the first end ≥ at + 1 of a window of shape i that does not start before its first
+    start."""
     for i in range(due.size):
         span, slide, offset, first = spans[0, i], spans[1, i], spans[2, i], spans[3, i]
         end = max(at + 1, first + span)
@@ -272,7 +297,9 @@ def count_groups(a: int, b: int, tail: Rows, head: Rows, groups: int) -> int:
 
 
 @numba.njit(cache=True, nogil=True)
-def answer(a: int, b: int, at: int, ops: Ops, tail: Rows, head: Rows, groups: int, row: Rows, out: Columns) -> int:
+def answer(
+    a: int, b: int, at: int, ops: Ops, tail: Rows, head: Rows, groups: int, row: Rows, out: Columns
+) -> int:
     """Write the answers of panes [a, b] from position `at` on; returns the position after them."""
     t = a % tail.live.size
     level = highest_split(a, b, head.live.size - 1)
@@ -300,12 +327,21 @@ def answer(a: int, b: int, at: int, ops: Ops, tail: Rows, head: Rows, groups: in
 
 @numba.njit(cache=True, nogil=True)
 def skip_emptiness(
-    through: int, clock: Ints, ops: Ops, tail: Rows, head: Rows, order: Ints, parts: Columns, groups: int
+    through: int,
+    clock: Ints,
+    ops: Ops,
+    tail: Rows,
+    head: Rows,
+    order: Ints,
+    parts: Columns,
+    groups: int,
 ) -> bool:
-    """If nothing in the ring can be part of an answer any more, go on at the next pane that holds rows."""
+    """If nothing in the ring can be part of an answer any more, go on at the next pane that holds
+    rows."""
     if clock[NEXT] <= clock[LAST] + tail.live.size:
         return False
-    # Every tail is empty; heads may hold panes up to LAST, but a window that used them would be longer than the ring.
+    # Every tail is empty; heads may hold panes up to LAST, but a window that used them would be
+    # longer than the ring.
     clear_rows(ops, head, groups)
     ahead = through + 1
     if clock[USED] < order.size:
@@ -316,11 +352,23 @@ def skip_emptiness(
 
 
 @numba.njit(cache=True, nogil=True)
-def answer_due(clock: Ints, ops: Ops, tail: Rows, head: Rows, row: Rows, groups: int, spans: Ints, due: Ints,
-               blocks: Ints, out: Columns) -> int:
-    """The windows that end with the next pane and hold rows, from shape SHAPE on, as blocks (shape, end, answers).
+def answer_due(
+    clock: Ints,
+    ops: Ops,
+    tail: Rows,
+    head: Rows,
+    row: Rows,
+    groups: int,
+    spans: Ints,
+    due: Ints,
+    blocks: Ints,
+    out: Columns,
+) -> int:
+    """The windows that end with the next pane and hold rows, from shape SHAPE on, as blocks (shape,
+    end, answers).
 
-    Stops at a window whose answers do not fit any more, and returns how many those are; 0 when all are written."""
+    Stops at a window whose answers do not fit any more, and returns how many those are; 0 when all
+    are written."""
     b = clock[NEXT]
     for i in range(clock[SHAPE], due.size):
         if due[i] != b + 1:
@@ -340,9 +388,24 @@ def answer_due(clock: Ints, ops: Ops, tail: Rows, head: Rows, row: Rows, groups:
 
 
 @numba.njit(cache=True, nogil=True)
-def advance(through: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: Rows, row: Rows, groups: int,
-            order: Ints, parts: Columns, spans: Ints, due: Ints, blocks: Ints, out: Columns) -> int:
-    """Close panes up to `through`.  Stop early, with how many answers the next window has, when there is no room."""
+def advance(
+    through: int,
+    clock: Ints,
+    ops: Ops,
+    places: Ops,
+    tail: Rows,
+    head: Rows,
+    row: Rows,
+    groups: int,
+    order: Ints,
+    parts: Columns,
+    spans: Ints,
+    due: Ints,
+    blocks: Ints,
+    out: Columns,
+) -> int:
+    """Close panes up to `through`.  Stop early, with how many answers the next window has, when
+    there is no room."""
     schedule(clock[NEXT], spans, due)
     while clock[NEXT] <= through:
         if not clock[ENTERED]:
@@ -364,8 +427,8 @@ def advance(through: int, clock: Ints, ops: Ops, places: Ops, tail: Rows, head: 
 
 @numba.njit(cache=True, nogil=True)
 def sort_blocks(blocks: Ints, shapes: int) -> tuple[Ints, Ints, Ints32, Ints]:
-    """By shape, and within a shape as they come: where the answers of each shape begin, where those of each block
-    go, and shape and end of each answer."""
+    """By shape, and within a shape as they come: where the answers of each shape begin, where those
+    of each block go, and shape and end of each answer."""
     offsets = np.zeros(shapes + 1, np.int64)
     for i in range(blocks.shape[1]):
         offsets[blocks[0, i] + 1] += blocks[2, i]

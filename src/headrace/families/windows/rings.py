@@ -49,13 +49,16 @@ ANSWERS_MAX = 1 << 20  # of rings, held at once
 MEMORY_ROUNDS = 8
 FED_MAX = 1 << 20  # rows of lanes between two looks at the memory
 IDLE_ROUNDS = 16
-MICRO_BATCH_S = 0.4  # what the smallest stateful micro-batch of Structured Streaming was seen to cost on two cores
+# what the smallest stateful micro-batch of Structured Streaming was seen to cost on two cores
+MICRO_BATCH_S = 0.4
 
 
 class Rings:
     """All rings of a stream."""
 
-    def __init__(self, disk: Disk, ledger: Ledger, config: Config, state: ChoiceState = UNTRIED) -> None:
+    def __init__(
+        self, disk: Disk, ledger: Ledger, config: Config, state: ChoiceState = UNTRIED
+    ) -> None:
         self._config = config
         self._log = PaneLog(disk, ledger)
         self._folds = Folds(self._log, disk, ledger.folder)
@@ -79,7 +82,8 @@ class Rings:
         self.barred: dict[int, str] = {}
         self.nbytes = 0
 
-    # -- who sits where -----------------------------------------------------------------------------
+    # -- who sits where
+    # -----------------------------------------------------------------------------
 
     def seat(self, queries: Sequence[Registered], relation: Relation) -> None:
         """These are the queries now: seat the new, let go of the gone."""
@@ -88,15 +92,23 @@ class Rings:
             for slot in self._crowds:
                 self._settle(slot)
         self.unseat([i for i in self._seating.shares if i not in wanted])
-        new = [(query_id, share(query, relation)) for query_id, query in wanted.items() if query_id not in self._since]
+        new = [
+            (query_id, share(query, relation))
+            for query_id, query in wanted.items()
+            if query_id not in self._since
+        ]
         for query_id, asked in new:
             assert not isinstance(asked, Refusal), asked
             self._wheres[query_id] = asked.slot.where
             self._crowd.add(asked.slot.where)
-        for query_id, asked in sorted(new, key=_grain):  # finer rings first: coarser windows may sit on them
+        for query_id, asked in sorted(
+            new, key=_grain
+        ):  # finer rings first: coarser windows may sit on them
             assert isinstance(asked, Share)
             forms = [(self._covered_from(form), form) for form in self._crowd.forms(asked)]
-            since, form = min(forms, key=lambda item: item[0])  # of equal history, the form that is preferred
+            since, form = min(
+                forms, key=lambda item: item[0]
+            )  # of equal history, the form that is preferred
             self._since[query_id] = since
             self._place(self._seating.add(query_id, form), form, since)
             self._groves.join(query_id, form)
@@ -132,13 +144,19 @@ class Rings:
         if plan.lane is not None:
             spots = self._crowds.setdefault(plan.slot, Banding(Spots())).spots
             newest_us = None if seat is None or seat.ring is None else self._log.newest_us
-            begins_us = spots.join(plan.lane, asked.bands, ALWAYS_US if newest_us is None else newest_us + 1)
+            begins_us = spots.join(
+                plan.lane, asked.bands, ALWAYS_US if newest_us is None else newest_us + 1
+            )
         if seat is None:
             self._seats[plan.key] = Seat(plan, arrange(tuple(plan.measures)))
             return
         seat.members = None
         short = seat.ring is not None and asked.window.range_us // plan.grain_us > seat.ring.length
-        if short or since_us < begins_us or any(m not in seat.arrangement.ints for m in asked.measures):
+        if (
+            short
+            or since_us < begins_us
+            or any(m not in seat.arrangement.ints for m in asked.measures)
+        ):
             seat.ring = None
             seat.arrangement = arrange(tuple(plan.measures))
 
@@ -147,7 +165,8 @@ class Rings:
         whole, from_us = self._log.since(asked)
         return ALWAYS_US if whole else from_us
 
-    # -- a round ------------------------------------------------------------------------------------
+    # -- a round
+    # ------------------------------------------------------------------------------------
 
     def take(self, cuts: Cuts, panes: pa.Table, round: Round, evaluate: Evaluate) -> FileMark:
         """Log the round's panes and add them to the rings, both at once."""
@@ -200,7 +219,8 @@ class Rings:
                 fed = 0
 
     def _settle(self, slot: Slot) -> None:
-        """Rows of this slot wait no longer: who sits on its rings, or the numbers of its groups, will change."""
+        """Rows of this slot wait no longer: who sits on its rings, or the numbers of its groups,
+        will change."""
         if slot in self._crowds:
             for fed in self._fold_due(slot, self._crowds[slot].waiting.flush()):
                 self._add(*fed)
@@ -212,7 +232,8 @@ class Rings:
             yield entry.cuts, PaneRows(entry.cuts, table, self.keys, evaluate), entry.newest_us
 
     def _begin_later(self) -> None:
-        """Queries whose sketches the log does not hold whole answer windows that begin after what it lacks."""
+        """Queries whose sketches the log does not hold whole answer windows that begin after what
+        it lacks."""
         for query_id, since in self._groves.since.items():
             self._since[query_id] = max(self._since[query_id], since)
             plan = self._seating.ring_of[query_id]
@@ -220,8 +241,9 @@ class Rings:
         self._groves.since.clear()
 
     def close(self, watermark_us: int | None) -> Iterator[list[Closed]]:
-        """Close what the watermark has passed; the rings that answered something, ANSWERS_MAX answers or little more
-        at a time.  All must be taken: rings are closed as they are asked for."""
+        """Close what the watermark has passed; the rings that answered something, ANSWERS_MAX
+        answers or little more at a time.  All must be taken: rings are closed as they are asked
+        for."""
         closed: list[Closed] = []
         room = ANSWERS_MAX
         if watermark_us is not None:
@@ -240,7 +262,9 @@ class Rings:
                     answers = answers_of(answers, lane, seat.members.lane)
                 room -= answers.end.size
                 if answers.end.size:
-                    sketches = self._groves.answer(seat.plan.slot, seat.plan.grain_us, seat.members, answers)
+                    sketches = self._groves.answer(
+                        seat.plan.slot, seat.plan.grain_us, seat.members, answers
+                    )
                     closed.append(Closed(seat, seat.members, answers, sketches))
                     self.barred.update(self._groves.faults)
                     self._groves.faults.clear()
@@ -267,7 +291,9 @@ class Rings:
         if watermark_us is None:
             return self._log.keep_from(None)
         if self._longest_us is None:
-            self._longest_us = max((s.window.range_us for s in self._seating.shares.values()), default=0)
+            self._longest_us = max(
+                (s.window.range_us for s in self._seating.shares.values()), default=0
+            )
         longest = self._longest_us
         if self._rounds % IDLE_ROUNDS == 0:
             for slot in self._idle.retire(self._by_slot, watermark_us, self._settle):
@@ -295,12 +321,14 @@ class Rings:
         self._folds.rest()
 
     def unshared_s(self, rows: int, spark_s: float) -> float:
-        """Spark time of the round with each query a job of its own, at the least: a micro-batch each.
+        """Spark time of the round with each query a job of its own, at the least: a micro-batch
+        each.
 
         A bound, not a guess at the rest: expanding rows by r/s and keeping state come on top."""
         return len(self._seating.shares) * min(spark_s, MICRO_BATCH_S) if rows else 0.0
 
-    # -- rebuilding -----------------------------------------------------------------------------------
+    # -- rebuilding
+    # -----------------------------------------------------------------------------------
 
     def _branches_of(self, cuts: Cuts) -> list[Branch]:
         """How rows of these cuts are rolled up for the rings there are; planned once for each."""
@@ -322,9 +350,16 @@ class Rings:
         self._branches.clear()
         self._by_slot.clear()
 
-    def _rebuild(self, cuts: Cuts, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate) -> None:
+    def _rebuild(
+        self, cuts: Cuts, round: Round, rolled: Sequence[Rolled], evaluate: Evaluate
+    ) -> None:
         """Make the rings that are missing, with what the log holds up to the round before."""
-        found = [seat for slot in self._by_slot.values() for seat in slot if seat.ring is None and not seat.is_barred]
+        found = [
+            seat
+            for slot in self._by_slot.values()
+            for seat in slot
+            if seat.ring is None and not seat.is_barred
+        ]
         if not found:
             return
         # before anything is allocated: a ring is as wide as the slot has groups
@@ -344,27 +379,42 @@ class Rings:
         return len(self.keys.of_slot(seat.plan.slot)) if lane is None else lane.band.size
 
     def _replay(
-        self, missing: Sequence[Seat], before_us: int, late_us: int, pane_us: int, evaluate: Evaluate
+        self,
+        missing: Sequence[Seat],
+        before_us: int,
+        late_us: int,
+        pane_us: int,
+        evaluate: Evaluate,
     ) -> None:
         """Feed the log to these rings, and close what was closed before the round.
 
-        Rows of a crowd wait for their panes as they did when they came, where all its rings are made anew: so each band
-        is folded of the same rows, and those of open panes wait on."""
+        Rows of a crowd wait for their panes as they did when they came, where all its rings are
+        made anew: so each band is folded of the same rows, and those of open panes wait on."""
         new, slots = {id(seat) for seat in missing}, {seat.plan.slot for seat in missing}
-        crowds = {slot for slot in slots if slot.cells and all(id(seat) in new for seat in self._by_slot[slot])}
+        crowds = {
+            slot
+            for slot in slots
+            if slot.cells and all(id(seat) in new for seat in self._by_slot[slot])
+        }
         for seat in missing:
             if seat.plan.lane is not None:
                 self._crowds[seat.plan.slot].spots.begin_anew(seat.plan.lane, ALWAYS_US)
-        first_us = min((s.ring.next_pane * s.plan.grain_us for s in missing if s.ring is not None), default=0)
+        first_us = min(
+            (s.ring.next_pane * s.plan.grain_us for s in missing if s.ring is not None), default=0
+        )
         for entry, table in self._log.replay(first_us):
             assert entry.newest_us is not None, "a round with panes has rows"
             closed_us = entry.newest_us - late_us - pane_us
-            branches = [b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)]
+            branches = [
+                b for b in self._branches_of(entry.cuts) if any(t.slot in slots for t in b.twigs)
+            ]
             for twig, rows in PaneRows(entry.cuts, table, self.keys, evaluate).roll(branches):
                 waits = twig.slot in crowds and entry.cuts.pane_us == pane_us
                 self._add_to(new, self._feed(twig, rows, closed_us, waits))
         for slot in crowds:
-            self._add_to(new, self._fold_due(slot, self._crowds[slot].waiting.release(before_us - pane_us)))
+            self._add_to(
+                new, self._fold_due(slot, self._crowds[slot].waiting.release(before_us - pane_us))
+            )
         for seat in missing:
             if seat.ring is not None:
                 seat.ring.close(before_us // seat.plan.grain_us - 1, Windows.none())
@@ -372,21 +422,25 @@ class Rings:
     def _add_to(self, new: Container[int], fed: Iterable[Fed]) -> None:
         """Old rows, to these seats.
 
-        Panes wider than the ring's go in where they begin: whoever has edges inside of them does not count this round
-        (`since`), and for all others that is the same window."""
+        Panes wider than the ring's go in where they begin: whoever has edges inside of them does
+        not count this round (`since`), and for all others that is the same window."""
         for seats, given, rows in fed:
             for seat in seats:
                 if id(seat) in new and seat.ring is not None:
                     seat.add(rows, given, seat.ring.next_pane)
 
-    # -- statistics and limits --------------------------------------------------------------------------
+    # -- statistics and limits
+    # --------------------------------------------------------------------------
 
     def _note_selectivity(self, rolled: Sequence[Rolled], round: Round) -> None:
-        """The share of the counted rows each predicate selects (the first ones; statistics are bounded)."""
+        """The share of the counted rows each predicate selects (the first ones; statistics are
+        bounded)."""
         counted = round.census.rows - round.census.late - round.census.no_time - round.census.bad
         rows = {w: r for t, r in rolled if (w := t.slot.where) is not None} if counted else {}
         self.selectivity = {
-            emit(where): float(f"{(r.count if isinstance(r, CellPick) else int(r.ints[0].sum())) / counted:.4g}")
+            emit(where): float(
+                f"{(r.count if isinstance(r, CellPick) else int(r.ints[0].sum())) / counted:.4g}"
+            )
             for where, r in list(rows.items())[:SELECTIVITIES_MAX]
         }
 
@@ -400,14 +454,20 @@ class Rings:
 
     def _weigh(self) -> int:
         """Bytes of all rings; past the limit, the dearest are taken away."""
-        return self._bar({id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None})
+        return self._bar(
+            {id(s): (s, s.ring.nbytes) for s in self._seats.values() if s.ring is not None}
+        )
 
     def _bar(self, seats: Mapping[int, tuple[Seat, int]]) -> int:
-        """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are allowed; their bytes.
+        """Take the dearest of these (seat, bytes) away, until all rings fit the memory they are
+        allowed; their bytes.
 
-        Only marked here: who sits where is for the next plan to change, which may be being read already."""
+        Only marked here: who sits where is for the next plan to change, which may be being read
+        already."""
         limit = self._config.ring_bytes_max
-        held = sum(s.ring.nbytes for s in self._seats.values() if s.ring is not None and id(s) not in seats)
+        held = sum(
+            s.ring.nbytes for s in self._seats.values() if s.ring is not None and id(s) not in seats
+        )
         used = held + sum(nbytes for _, nbytes in seats.values())
         for seat, nbytes in sorted(seats.values(), key=lambda item: -item[1]):
             if used <= limit:
@@ -416,8 +476,10 @@ class Rings:
             if seat.plan.lane is not None:
                 self._crowds[seat.plan.slot].spots.drop(seat.plan.lane)
             used -= nbytes
-            reason = f"RING_BYTES: its ring takes {nbytes:,} bytes ({seat.plan.length:,} panes), and with all others " \
-                     f"more than ring_bytes_max = {limit:,}; use fewer groups, a shorter range, or raise the limit"
+            reason = (
+                f"RING_BYTES: its ring takes {nbytes:,} bytes ({seat.plan.length:,} panes), and with all others "
+                f"more than ring_bytes_max = {limit:,}; use fewer groups, a shorter range, or raise the limit"
+            )
             self.barred.update(dict.fromkeys(seat.plan.members, reason))
         return used
 

@@ -1,7 +1,7 @@
 """A round sent as rows (`sending.py` says when): every row becomes the group it would be alone.
 
-Spark sends each thing once that the columns of the aggregate are made of; the columns are made here, the same as those
-of groups.
+Spark sends each thing once that the columns of the aggregate are made of; the columns are made
+here, the same as those of groups.
 """
 
 from __future__ import annotations
@@ -13,7 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.families.windows.aggregate import NEWEST, PANE, all_keys, cell_name, grouping, key_name, words
+from headrace.families.windows.aggregate import (
+    NEWEST,
+    PANE,
+    all_keys,
+    cell_name,
+    grouping,
+    key_name,
+    words,
+)
 from headrace.families.windows.cells import attribute_sql, ranks_of
 from headrace.families.windows.columns import KIND, LOW, ROWS_PART, counted, part_names
 from headrace.families.windows.plan import Cuts
@@ -49,9 +57,15 @@ def _sent(cuts: Cuts, relation: Relation) -> tuple[str, dict[str, Make]]:
     assert relation.time is not None
     (cut,) = cuts.cuts
     own, keys = grouping(cut), all_keys(cuts)
-    made = {KIND: as_is(KIND), PANE: _pane(send(f"unix_micros({quote_name(relation.time)})"), cuts.pane_us)}
+    made = {
+        KIND: as_is(KIND),
+        PANE: _pane(send(f"unix_micros({quote_name(relation.time)})"), cuts.pane_us),
+    }
     made |= {key_name(keys.index(key)): as_is(counted(key, emit(key))) for key in own.keys}
-    made |= {cell_name(cuts, key): _rank(send(attribute_sql(key)), cuts, i) for i, (key, _) in enumerate(cuts.edges)}
+    made |= {
+        cell_name(cuts, key): _rank(send(attribute_sql(key)), cuts, i)
+        for i, (key, _) in enumerate(cuts.edges)
+    }
     made |= {name: as_is(text) for name, text in words(cuts, 0).items()}
     made[NEWEST] = as_is(f"unix_micros({quote_name(relation.time)})")
     parts = part_names(cuts.measures)
@@ -71,7 +85,10 @@ def _pane(time: str, pane_us: int) -> Make:
     def make(table: pa.Table) -> pa.Array:
         column = table.column(time)
         values = column.fill_null(0).to_numpy()
-        return pa.array(values - values % pane_us, mask=column.is_null().to_numpy() if column.null_count else None)
+        return pa.array(
+            values - values % pane_us,
+            mask=column.is_null().to_numpy() if column.null_count else None,
+        )
 
     return make
 

@@ -24,9 +24,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Who sits on a ring: ids of queries, the window shape each answers with, and which of the programs it has.
+    """Who sits on a ring: ids of queries, the window shape each answers with, and which of the
+    programs it has.
 
-    On a lane there is one window; a shape is a band of it, and the time from which on its query has all rows."""
+    On a lane there is one window; a shape is a band of it, and the time from which on its query has
+    all rows."""
 
     windows: Windows
     ids: Ints
@@ -38,7 +40,8 @@ class Members:
 
 
 def members_of(plan: RingPlan, since: Mapping[int, int], spots: LaneSpots | None) -> Members:
-    """Window shapes and programs of a ring's members, as arrays; `since`: windows that start before lack rows."""
+    """Window shapes and programs of a ring's members, as arrays; `since`: windows that start before
+    lack rows."""
     shapes: dict[tuple[Window, int, Taken], int] = {}
     programs: dict[int, tuple[int, Program]] = {}
     members: list[tuple[int, int, int]] = []
@@ -51,7 +54,9 @@ def members_of(plan: RingPlan, since: Mapping[int, int], spots: LaneSpots | None
     listed = tuple(p for _, p in programs.values())
     if spots is None:
         return Members(own, ids, places, program, listed, own)
-    earliest = [min(((window, from_us) for window, from_us, _ in shapes), key=lambda shape: shape[1])]
+    earliest = [
+        min(((window, from_us) for window, from_us, _ in shapes), key=lambda shape: shape[1])
+    ]
     lane = shapes_of([taken for _, _, taken in shapes], own.first_start + own.range_panes, spots)
     return Members(own, ids, places, program, listed, _windows(earliest, plan.grain_us), lane)
 
@@ -65,9 +70,11 @@ def _windows(windows: Sequence[tuple[Window, int]], grain_us: int) -> Windows:
 
 @dataclass(slots=True)
 class Seat:
-    """A ring and who sits on it; `members` is None until they are listed, and again when they change.
+    """A ring and who sits on it; `members` is None until they are listed, and again when they
+    change.
 
-    `is_barred`: there is no memory for its ring; those who sit here are taken out with the next plan."""
+    `is_barred`: there is no memory for its ring; those who sit here are taken out with the next
+    plan."""
 
     plan: RingPlan
     arrangement: Arrangement
@@ -82,7 +89,8 @@ class Seat:
         return groups * bytes_a_group(self.plan.length, self.arrangement.layout)
 
     def first_pane(self, before: int | None, after: int | None, oldest_us: int | None) -> int:
-        """The oldest pane that can still matter, by the watermarks before and after a round, and its oldest row."""
+        """The oldest pane that can still matter, by the watermarks before and after a round, and
+        its oldest row."""
         grain = self.plan.grain_us
         if before is not None:
             return before // grain - self.plan.length
@@ -90,7 +98,8 @@ class Seat:
         return min(known, default=ALWAYS_US) // grain
 
     def add(self, rows: SlotRows, given: Arrangement, oldest: int | None = None) -> None:
-        """Rows of the slot, with the columns of this ring, from pane `oldest` on if that is given."""
+        """Rows of the slot, with the columns of this ring, from pane `oldest` on if that is
+        given."""
         assert self.ring is not None
         if self.given is not given:
             self.given, self.places = given, Ops(*places_in(self.arrangement, given))
@@ -99,7 +108,10 @@ class Seat:
         if oldest is not None:
             start = int(np.searchsorted(panes, oldest))
             panes, groups = panes[start:], groups[start:]
-            ints, floats = np.ascontiguousarray(ints[:, start:]), np.ascontiguousarray(floats[:, start:])
+            ints, floats = (
+                np.ascontiguousarray(ints[:, start:]),
+                np.ascontiguousarray(floats[:, start:]),
+            )
         self.ring.add(panes, groups, ints, floats, self.places)
 
 

@@ -1,11 +1,12 @@
 """Groups or rows: what Spark sends of a small round.  Pure.
 
-Where hardly two rows fall into one group (a crowd of constants on several attributes, say), grouping is work for
-nothing: the rows are as few as the groups would be.  So a round that is one task anyway is sent as it is while grouping
-left most of its rows in the last one that was grouped; every few rounds one is, to see whether that has changed.
+Where hardly two rows fall into one group (a crowd of constants on several attributes, say),
+grouping is work for nothing: the rows are as few as the groups would be.  So a round that is one
+task anyway is sent as it is while grouping left most of its rows in the last one that was grouped;
+every few rounds one is, to see whether that has changed.
 
-What is known of the rounds so far is committed with each (`state`): doubles are added here in another order than in
-Spark, and after a restart the next round must be sent as it would have been.
+What is known of the rounds so far is committed with each (`state`): doubles are added here in
+another order than in Spark, and after a restart the next round must be sent as it would have been.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the window queries of a home share, for EXPLAIN and forecasts: kept up to date as they come and go."""
+"""What the window queries of a home share, for EXPLAIN and forecasts: kept up to date as they come
+and go."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from headrace.families.windows.crowd import Crowd
 from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of
 from headrace.families.windows.flow import ASSUMED, flow_of, flow_of_round, is_united
 from headrace.families.windows.plan import Cuts, Seating, Share, plan_cuts
-from headrace.families.windows.workload import Quantities, RingWorks, Workload, quantities_of, workload_of
+from headrace.families.windows.workload import (
+    Quantities,
+    RingWorks,
+    Workload,
+    quantities_of,
+    workload_of,
+)
 from headrace.runtime.statistics import Histories, Stats
 from headrace.values import Relation
 
@@ -29,8 +36,9 @@ class StreamWindows:
     _made: dict[bool, tuple[Cuts, Workload]] = field(default_factory=dict)
 
     def update(self, come: Mapping[int, Share], gone: Sequence[int]) -> None:
-        """Queries come and go: slots that have changed are seated anew, so that the plan does not depend on the order
-        in which its queries came; all of them, where other predicates than before are a crowd."""
+        """Queries come and go: slots that have changed are seated anew, so that the plan does not
+        depend on the order in which its queries came; all of them, where other predicates than
+        before are a crowd."""
         self._made.clear()
         before = self._crowd.ranking()
         slots = {self.seating.shares[i].slot for i in gone}
@@ -41,23 +49,35 @@ class StreamWindows:
             self._crowd.add(asked.slot.where)
         self._asked.update(come)
         if self._crowd.ranking() != before:
-            self.seating, forms = Seating(), {i: self._crowd.preferred(asked) for i, asked in self._asked.items()}
+            self.seating, forms = (
+                Seating(),
+                {i: self._crowd.preferred(asked) for i, asked in self._asked.items()},
+            )
         else:
             forms = {i: self._crowd.preferred(asked) for i, asked in come.items()}
             slots.update(form.slot for form in forms.values())
             first = min(come, default=math.inf)
             for ring in (ring for slot in slots for ring in self.seating.rings_of(slot)):
-                if ring.lane is None or first < next(reversed(ring.members)):  # who comes last to a lane sits last
+                if ring.lane is None or first < next(
+                    reversed(ring.members)
+                ):  # who comes last to a lane sits last
                     forms |= ring.members
         self._seat(forms)
 
     def _seat(self, forms: Mapping[int, Share]) -> None:
         for query_id in forms.keys() & self.seating.shares.keys():
             self.seating.remove(query_id)
-        for query_id, form in sorted(forms.items(), key=lambda item: (item[1].window.grain_us, item[0])):
+        for query_id, form in sorted(
+            forms.items(), key=lambda item: (item[1].window.grain_us, item[0])
+        ):
             self.seating.add(query_id, form)
-        rings = sorted(self.seating.rings.items(), key=lambda item: (item[1].grain_us, next(iter(item[1].members))))
-        self.seating.rings = dict(rings)  # in the order of who sat down first, as if all had come at once
+        rings = sorted(
+            self.seating.rings.items(),
+            key=lambda item: (item[1].grain_us, next(iter(item[1].members))),
+        )
+        self.seating.rings = dict(
+            rings
+        )  # in the order of who sat down first, as if all had come at once
 
     def made(self, united: bool) -> tuple[Cuts, Workload]:
         """What Spark aggregates, and all the plan makes the engine do in a round."""
@@ -121,14 +141,20 @@ def price_of(work: Workload, history: Sequence[Stats]) -> dict[str, float]:
 
 
 def shares_of(
-    queries: Mapping[int, Planned], relation: Relation, rounds: Sequence[Stats], counts: Mapping[int, int]
+    queries: Mapping[int, Planned],
+    relation: Relation,
+    rounds: Sequence[Stats],
+    counts: Mapping[int, int],
 ) -> dict[str, Floats]:
     """Parts of each stage, in the order of the queries."""
     seating = seating_of([(i, own.registered.query) for i, own in queries.items()], relation)
     users = Users(seating, plan_cuts(seating.rings.values(), is_united(rounds)))
     place = {query_id: at for at, query_id in enumerate(seating.shares)}
     order = [place[query_id] for query_id in queries]
-    return {stage: part[order] for stage, part in split(users, _quantities(users.work, rounds), counts).items()}
+    return {
+        stage: part[order]
+        for stage, part in split(users, _quantities(users.work, rounds), counts).items()
+    }
 
 
 def _quantities(work: Workload, rounds: Sequence[Stats]) -> Quantities:

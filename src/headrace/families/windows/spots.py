@@ -1,8 +1,9 @@
 """Who meets whom: a *spot* is a band and a group that have rows in common.
 
-Queries of a crowd differ in the bands of cells they take (`sql/bands.py`).  Those with the same window and the same
-measures share a ring, their *lane*; what a ring knows as groups are, on a lane, spots.  They are numbered as they come,
-so a crowd takes memory for what occurs, not for bands × groups.
+Queries of a crowd differ in the bands of cells they take (`sql/bands.py`).  Those with the same
+window and the same measures share a ring, their *lane*; what a ring knows as groups are, on a lane,
+spots.  They are numbered as they come, so a crowd takes memory for what occurs, not for bands ×
+groups.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ Taken = tuple[Band, ...]
 class LaneSpots:
     """The spots of a lane, by number; the band of one that nobody takes any more is -1.
 
-    `begins_us`: the lane has all rows of a band from then on, and `takers` how many queries want it."""
+    `begins_us`: the lane has all rows of a band from then on, and `takers` how many queries want
+    it."""
 
     band: Ints32 = field(default_factory=lambda: np.empty(0, np.int32))
     group: Ints32 = field(default_factory=lambda: np.empty(0, np.int32))
@@ -52,14 +54,18 @@ class Spots:
         own = sum(lane.band.nbytes + lane.group.nbytes for lane in self.lanes.values())
         return own + self._page.nbytes + self._pages * PAGE * self._pool.itemsize
 
-    # -- who takes what -----------------------------------------------------------------------------
+    # -- who takes what
+    # -----------------------------------------------------------------------------
 
     def join(self, key: Lane, taken: Taken, begins_us: int) -> int:
         """One more query takes this; the time from which on the lane has all its rows."""
         lane = self.lanes.setdefault(key, LaneSpots())
         lane.takers[taken] += 1
         if taken not in lane.bands:
-            lane.bands[taken], lane.begins_us[taken] = self._free.pop() if self._free else self._bands, begins_us
+            lane.bands[taken], lane.begins_us[taken] = (
+                self._free.pop() if self._free else self._bands,
+                begins_us,
+            )
             self._bands = max(self._bands, lane.bands[taken] + 1)
             self.changes += 1
         return lane.begins_us[taken]
@@ -87,7 +93,8 @@ class Spots:
         lane = self.lanes[key]
         lane.begins_us = dict.fromkeys(lane.bands, begins_us)
 
-    # -- numbers ------------------------------------------------------------------------------------
+    # -- numbers
+    # ------------------------------------------------------------------------------------
 
     def numbers(self, groups: int, stretches: int) -> Numbers:
         """All numbers so far, with room for those of so many stretches of groups below `groups`."""
@@ -95,7 +102,11 @@ class Spots:
         blocks = -(-self._bands // PAGE)
         if groups > self._page.shape[0] or blocks > self._page.shape[1]:
             held, known = self._page.shape
-            wider = np.full((held if groups <= held else max(groups, 2 * held), max(blocks, known)), -1, np.int32)
+            wider = np.full(
+                (held if groups <= held else max(groups, 2 * held), max(blocks, known)),
+                -1,
+                np.int32,
+            )
             wider[:held, :known] = self._page
             self._page = wider
         if self._pages + stretches * blocks > self._pool.shape[0]:
@@ -103,7 +114,9 @@ class Spots:
             pool[: self._pages] = self._pool[: self._pages]
             self._pool = pool
         given = np.array([lane.band.size for lane in self.lanes.values()], np.int64)
-        fresh = np.empty((3, stretches * sum(len(lane.bands) for lane in self.lanes.values())), np.int64)
+        fresh = np.empty(
+            (3, stretches * sum(len(lane.bands) for lane in self.lanes.values())), np.int64
+        )
         return Numbers(self._page, self._pool, given, fresh, np.array([self._pages, 0]))
 
     def note(self, numbers: Numbers) -> None:
@@ -126,14 +139,17 @@ class Spots:
     def regroup(self, order: Ints) -> None:
         """Group g is from now on what was `order[g]`; no spot is left of the others."""
         for lane in self.lanes.values():
-            numbers = np.full(max(order.max(initial=-1), lane.group.max(initial=-1)) + 1, -1, np.int32)
+            numbers = np.full(
+                max(order.max(initial=-1), lane.group.max(initial=-1)) + 1, -1, np.int32
+            )
             numbers[order] = np.arange(order.size)
             lane.group = numbers[lane.group]
             assert lane.group.min(initial=0) >= 0, "a spot of a group that is gone"
         self._is_stale = True
 
     def _tidy(self) -> None:
-        """Spots of bands that nobody takes are nobody's; pages are made again if anything was renumbered."""
+        """Spots of bands that nobody takes are nobody's; pages are made again if anything was
+        renumbered."""
         if not self._gone and not self._is_stale:
             return
         for lane in self.lanes.values():
@@ -149,4 +165,6 @@ class Spots:
         self._page.reshape(-1)[pages] = np.arange(pages.size)
         self._pages = pages.size
         self._pool = np.full((pages.size, PAGE), -1, np.int32)
-        self._pool[page, band % PAGE] = np.concatenate([np.empty(0, np.int64), *(own for _, own in spots)])
+        self._pool[page, band % PAGE] = np.concatenate(
+            [np.empty(0, np.int64), *(own for _, own in spots)]
+        )

@@ -1,9 +1,10 @@
 """Which query made the shared aggregate fail.
 
-Whatever the failure (an error of a row's value, an expression that Spark does not take, a pattern that Java does not
-compile, a stack or a memory that is not enough), it is looked for in the same way: the aggregate is run again for
-half of the queries, and so on (`runtime/halving.py`).  A value is looked for among the expressions that may fail on a
-value first: they are few, and many queries may have one.
+Whatever the failure (an error of a row's value, an expression that Spark does not take, a pattern
+that Java does not compile, a stack or a memory that is not enough), it is looked for in the same
+way: the aggregate is run again for half of the queries, and so on (`runtime/halving.py`).  A value
+is looked for among the expressions that may fail on a value first: they are few, and many queries
+may have one.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def _users(shares: Mapping[int, Share]) -> dict[str, list[int]]:
 class QuerySearch:
     """Looks among queries: the aggregate is run for some of them, grouped as it is for all."""
 
-    def __init__(self, shares: Mapping[int, Share], united: bool, aggregating: Aggregating, tries_max: int) -> None:
+    def __init__(
+        self, shares: Mapping[int, Share], united: bool, aggregating: Aggregating, tries_max: int
+    ) -> None:
         self._shares = shares
         self._united = united
         self._aggregating = aggregating
@@ -69,7 +72,8 @@ class QuerySearch:
         return failing_together(self._ids(), reason, self.failing, self._tries_max)
 
     def _ids(self) -> list[int]:
-        """The newest first: those that have been there for longer have not failed in earlier rounds."""
+        """The newest first: those that have been there for longer have not failed in earlier
+        rounds."""
         return sorted(self._shares, reverse=True)
 
 
@@ -77,6 +81,8 @@ def users_of(fact: Expr, shares: Mapping[int, Share]) -> list[int]:
     """The queries that have this among their keys, or as their predicate or a part of it."""
     parts = set(conjuncts(fact))
     return [
-        query_id for query_id, share in shares.items()
-        if fact in share.slot.keys or (share.slot.where is not None and parts <= set(conjuncts(share.slot.where)))
-    ]  # fmt: skip
+        query_id
+        for query_id, share in shares.items()
+        if fact in share.slot.keys
+        or (share.slot.where is not None and parts <= set(conjuncts(share.slot.where)))
+    ]

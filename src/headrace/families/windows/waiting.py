@@ -1,7 +1,7 @@
 """Rows of a crowd wait until their pane closes.
 
-A pane and group whose rows are all there is folded once for each band (`banding.py`); folded as rows come, it would be
-once for each round that brings some.
+A pane and group whose rows are all there is folded once for each band (`banding.py`); folded as
+rows come, it would be once for each round that brings some.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ ROWS_MAX = 1 << 20  # that wait, of one slot
 class CellPick:
     """The rows of one round that a slot with cells selects, by pane.
 
-    `ranks[c, row]` is the place among `edges[c]`; there is none of a null.  Of columns, the values are at `rows`."""
+    `ranks[c, row]` is the place among `edges[c]`; there is none of a null.  Of columns, the values
+    are at `rows`."""
 
     pane_us: Ints
     groups: Ints32
@@ -38,7 +39,14 @@ class CellPick:
 
     @property
     def nbytes(self) -> int:
-        own: tuple[NDArray[Any], ...] = (self.pane_us, self.groups, self.ranks, self.rows, *self.ints, *self.floats)
+        own: tuple[NDArray[Any], ...] = (
+            self.pane_us,
+            self.groups,
+            self.ranks,
+            self.rows,
+            *self.ints,
+            *self.floats,
+        )
         return sum(column.nbytes for column in own)
 
     @property
@@ -47,13 +55,23 @@ class CellPick:
         return int(self.ints[0][self.rows].sum())
 
     def until(self, cut: int) -> CellPick:
-        return replace(self, pane_us=self.pane_us[:cut], groups=self.groups[:cut], ranks=self.ranks[:, :cut],
-                       rows=self.rows[:cut])  # fmt: skip
+        return replace(
+            self,
+            pane_us=self.pane_us[:cut],
+            groups=self.groups[:cut],
+            ranks=self.ranks[:, :cut],
+            rows=self.rows[:cut],
+        )
 
     def since(self, cut: int) -> CellPick:
         """To be kept: what only the others needed is let go, if that is most of it."""
         rows = self.rows[cut:]
-        kept = (self.pane_us[cut:].copy(), self.groups[cut:].copy(), self.ranks[:, cut:].copy(), self.edges)
+        kept = (
+            self.pane_us[cut:].copy(),
+            self.groups[cut:].copy(),
+            self.ranks[:, cut:].copy(),
+            self.edges,
+        )
         if 2 * rows.size > self.ints[0].size:
             return CellPick(*kept, rows.copy(), self.ints, self.floats)
         ints, floats = tuple(c[rows] for c in self.ints), tuple(c[rows] for c in self.floats)
@@ -62,7 +80,8 @@ class CellPick:
 
 @dataclass(frozen=True, slots=True)
 class CellRows:
-    """Rows of a slot with cells, by pane, group and first cell; a group may have several of one cell."""
+    """Rows of a slot with cells, by pane, group and first cell; a group may have several of one
+    cell."""
 
     pane_us: Ints
     groups: Ints32
@@ -89,7 +108,8 @@ class Waiting:
         return self._ordering.nbytes + sum(r.nbytes for r in self._rounds)
 
     def add(self, rows: CellPick, given: Arrangement, closed_us: int | None) -> Iterator[Due]:
-        """One round more; what is due, as panes that begin at `closed_us` or before get no more rows.
+        """One round more; what is due, as panes that begin at `closed_us` or before get no more
+        rows.
 
         What is given must be taken before the next is asked for: its memory is used again."""
         is_same = given is self._given or given == self._given
@@ -104,7 +124,9 @@ class Waiting:
 
     def release(self, closed_us: int) -> Iterator[Due]:
         """What is due, without one round more."""
-        rounds = [(r, int(np.searchsorted(r.pane_us, closed_us, side="right"))) for r in self._rounds]
+        rounds = [
+            (r, int(np.searchsorted(r.pane_us, closed_us, side="right"))) for r in self._rounds
+        ]
         due = [r.until(cut) for r, cut in rounds if cut]
         self._rounds = [r.since(cut) if cut else r for r, cut in rounds if cut < r.pane_us.size]
         if due:
@@ -133,7 +155,10 @@ class Ordering:
 
     def in_order(self, rounds: Sequence[CellPick]) -> CellRows:
         """Rows of the same pane, group and cell come as their rounds do."""
-        panes, groups = np.concatenate([r.pane_us for r in rounds]), np.concatenate([r.groups for r in rounds])
+        panes, groups = (
+            np.concatenate([r.pane_us for r in rounds]),
+            np.concatenate([r.groups for r in rounds]),
+        )
         ranks, edges = np.concatenate([r.ranks for r in rounds], axis=1), rounds[0].edges
         distinct, pane = np.unique(panes, return_inverse=True)
         width = int(groups.max(initial=0)) + 1
@@ -148,7 +173,9 @@ class Ordering:
             self._gather([(r.floats[i], r.rows) for r in rounds], order, line)
         return CellRows(distinct[pane[order]], groups[order], ranks[:, order], edges, ints, floats)
 
-    def _gather(self, parts: Sequence[tuple[NDArray[Any], Ints]], order: Ints, out: NDArray[Any]) -> None:
+    def _gather(
+        self, parts: Sequence[tuple[NDArray[Any], Ints]], order: Ints, out: NDArray[Any]
+    ) -> None:
         column, start = self._column.view(out.dtype), 0
         for values, rows in parts:
             np.take(values, rows, out=column[start : start + rows.size], mode="clip")

@@ -1,1 +1,2 @@
-"""Aggregates whose partials are dear to merge and cannot be taken apart: distinct counts, percentiles, modes."""
+"""Aggregates whose partials are dear to merge and cannot be taken apart: distinct counts,
+percentiles, modes."""

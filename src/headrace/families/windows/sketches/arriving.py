@@ -1,10 +1,12 @@
-"""Sketches of a small round as they arrive: put into the form in which executors send those of larger ones.
+"""Sketches of a small round as they arrive: put into the form in which executors send those of
+larger ones.
 
-Spark sorts and thins lists, and tells registers from hashes, with an object and an interpreted step for each value.  A
-round that is one task anyway sends values as they come (hashes of those that are not numbers), and compiled code does
-the rest here in a fraction of the time, while Spark reads the next round.  How much that is stays bounded: such a round
-has `one_task_bytes_max` bytes of input, and a cell sends the values of at most `SENT_MAX` rows, or `SENT_TIMES` times
-what a percentile keeps.  A round with a larger cell, or of too many bytes, is asked for again, as larger rounds are.
+Spark sorts and thins lists, and tells registers from hashes, with an object and an interpreted step
+for each value.  A round that is one task anyway sends values as they come (hashes of those that are
+not numbers), and compiled code does the rest here in a fraction of the time, while Spark reads the
+next round.  How much that is stays bounded: such a round has `one_task_bytes_max` bytes of input,
+and a cell sends the values of at most `SENT_MAX` rows, or `SENT_TIMES` times what a percentile
+keeps.  A round with a larger cell, or of too many bytes, is asked for again, as larger rounds are.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ AS_THEY_COME = ("sent", HASHES)
 COUPONS = pa.list_(pa.field("element", pa.int32(), nullable=False))
 
 
-def came_whole(table: pa.Table, measures: tuple[Measure, ...], limits: Limits, bytes_max: int) -> bool:
+def came_whole(
+    table: pa.Table, measures: tuple[Measure, ...], limits: Limits, bytes_max: int
+) -> bool:
     """Whether every cell was small enough to be sent as it is, and all of them together are."""
     asked = asked_for(measures, limits).columns.items()
     sent = [table.column(name) for name, (function, _) in asked if _kind(function) in AS_THEY_COME]
@@ -35,7 +39,10 @@ def arrive(table: pa.Table, measures: tuple[Measure, ...], limits: Limits) -> pa
     """What was sent of a small round, as if it were a larger one."""
     asked = asked_for(measures, limits)
     others = [name for name in table.column_names if name not in asked.columns]
-    fields, columns = [table.schema.field(name) for name in others], [table.column(name) for name in others]
+    fields, columns = (
+        [table.schema.field(name) for name in others],
+        [table.column(name) for name in others],
+    )
     for part, name in part_names(measures).items():
         source = asked.sources[part]
         field, sent = table.schema.field(source).with_name(name), table.column(source)
@@ -45,7 +52,11 @@ def arrive(table: pa.Table, measures: tuple[Measure, ...], limits: Limits) -> pa
             sent = _coupons(sent.combine_chunks(), int(parameter), are_hashes)
         elif kind in ("thin", "list"):
             sent = _ordered(sent.combine_chunks(), int(parameter or 0))
-        fields.append(field.with_type(sent.type).with_nullable(field.nullable and kind not in ("coupons", "thin")))
+        fields.append(
+            field.with_type(sent.type).with_nullable(
+                field.nullable and kind not in ("coupons", "thin")
+            )
+        )
         columns.append(sent)
     return pa.table(columns, pa.schema(fields))
 
@@ -79,7 +90,9 @@ def _ordered(lists: pa.ListArray, most: int) -> pa.ListArray:
         keys, offsets = value_kernels.thin_runs(keys, offsets, most)
     values = pa.array(from_keys(keys) if is_real else keys).cast(lists.type.value_type)
     missing = lists.is_null() if lists.null_count else None
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=lists.type, mask=missing)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets.astype(np.int32)), values, type=lists.type, mask=missing
+    )
 
 
 def _numbers(lists: pa.ListArray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""The constants of Spark's HyperLogLog++ for one number of registers.  They are Spark's, and are asked of it."""
+"""The constants of Spark's HyperLogLog++ for one number of registers.  They are Spark's, and are
+asked of it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Sketches of many groups at once: what a pane, a fragment of a tree or a window holds, and how they merge.
+"""Sketches of many groups at once: what a pane, a fragment of a tree or a window holds, and how
+they merge.
 
-`Registers` are HyperLogLog registers, `Points` sorted values with weights: all values, distinct ones, or thinned ones.
-A bundle is never changed once made, so trees share the bundles of panes.
+`Registers` are HyperLogLog registers, `Points` sorted values with weights: all values, distinct
+ones, or thinned ones. A bundle is never changed once made, so trees share the bundles of panes.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ class Registers:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Values of group i, ascending: `offsets[i]:offsets[i + 1]`.  `thin_to` is 0 where every value counts."""
+    """Values of group i, ascending: `offsets[i]:offsets[i + 1]`.  `thin_to` is 0 where every value
+    counts."""
 
     groups: Ints32
     offsets: Ints
@@ -95,16 +97,22 @@ class Points:
         bases = np.cumsum([0, *(b.values.size for b in every)])
         runs = [b.offsets + base for b, base in zip(every, bases, strict=False)]
         values, weights, offsets = value_kernels.merge_runs(
-            np.concatenate([b.values for b in every]), np.concatenate([b.weights for b in every]),
-            np.concatenate([r[:-1] for r in runs]), np.concatenate([r[1:] for r in runs]),
-            np.concatenate(lines), groups.size, self.is_set,
-        )  # fmt: skip
+            np.concatenate([b.values for b in every]),
+            np.concatenate([b.weights for b in every]),
+            np.concatenate([r[:-1] for r in runs]),
+            np.concatenate([r[1:] for r in runs]),
+            np.concatenate(lines),
+            groups.size,
+            self.is_set,
+        )
         return Points(groups, offsets, values, weights, self.is_set, self.thin_to)
 
     def seal(self) -> Points:
         if not self.thin_to or not self.values.size or np.diff(self.offsets).max() <= self.thin_to:
             return self
-        values, weights, offsets = value_kernels.thin(self.values, self.weights, self.offsets, self.thin_to)
+        values, weights, offsets = value_kernels.thin(
+            self.values, self.weights, self.offsets, self.thin_to
+        )
         return Points(self.groups, offsets, values, weights, self.is_set, self.thin_to)
 
     def sizes(self, groups: Ints32) -> Ints:
@@ -115,10 +123,12 @@ class Points:
         return looked_up(value_kernels.at_share(*self._sorted, share), self.groups, groups)
 
     def around_share(self, groups: Ints32, share: float) -> tuple[Ints, Ints, Floats]:
-        """The values below and above that share of the positions, and how far past the first it is."""
+        """The values below and above that share of the positions, and how far past the first it
+        is."""
         below, above, past = value_kernels.around_share(*self._sorted, share)
         return (
-            looked_up(below, self.groups, groups), looked_up(above, self.groups, groups),
+            looked_up(below, self.groups, groups),
+            looked_up(above, self.groups, groups),
             looked_up(past, self.groups, groups),
         )
 

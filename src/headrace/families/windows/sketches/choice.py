@@ -1,11 +1,13 @@
-"""Forest, single tree or dyadic table: what each would cost for some windows, and which is cheapest.  Pure.
+"""Forest, single tree or dyadic table: what each would cost for some windows, and which is
+cheapest.  Pure.
 
-A *row* of Weave Share is here the sketch of a pane, and a tree takes it in once; a window merges every fragment of its
-tree between its edges.  The table makes about one run a pane, of two halves, and a window merges the runs it has.
+A *row* of Weave Share is here the sketch of a pane, and a tree takes it in once; a window merges
+every fragment of its tree between its edges.  The table makes about one run a pane, of two halves,
+and a window merges the runs it has.
 
-Costs are a second and group, in sketches of a pane that are merged into another.  Registers are as dear to merge in a
-fragment as in a pane.  Sorted values grow with the panes they are of, thinned ones up to a size: k parts that hold n
-panes are merged in n·log2(k).
+Costs are a second and group, in sketches of a pane that are merged into another.  Registers are as
+dear to merge in a fragment as in a pane.  Sorted values grow with the panes they are of, thinned
+ones up to a size: k parts that hold n panes are merged in n·log2(k).
 """
 
 from __future__ import annotations
@@ -23,12 +25,20 @@ from headrace.values import US_PER_S
 
 FOREST, TREE, TABLE = "trees", "one tree", "dyadic table"
 SAMPLE = 32  # windows of a shape whose runs are counted
-# What Weave Share is told: taking in the sketch of a pane, and merging a fragment into an answer (fitted to what
-# `headrace bench sketches` measures).  It knows nothing of sizes; what comes out is weighed by `trees_cost`.
+# What Weave Share is told: taking in the sketch of a pane, and merging a fragment into an answer
+# (fitted to what `headrace bench sketches` measures).  It knows nothing of sizes; what comes out is
+# weighed by `trees_cost`.
 WEIGHTS: Mapping[str, Weights] = {
-    "hll": Weights(1.0, 1.0), "points": Weights(1.0, 5.0), "values": Weights(1.0, 2.0), "distinct": Weights(1.0, 2.0),
-}  # fmt: skip
-PANES_MAX = {"points": 10.0, "values": math.inf, "distinct": math.inf}  # as many panes a fragment is as large as
+    "hll": Weights(1.0, 1.0),
+    "points": Weights(1.0, 5.0),
+    "values": Weights(1.0, 2.0),
+    "distinct": Weights(1.0, 2.0),
+}
+PANES_MAX = {
+    "points": 10.0,
+    "values": math.inf,
+    "distinct": math.inf,
+}  # as many panes a fragment is as large as
 RUN = 4.0  # registers: making a run takes two merges, and as long again to find and keep it
 
 
@@ -74,12 +84,15 @@ def _sorted_cost(shapes: Sequence[Shape], rate: float, panes_max: float) -> floa
     """The panes of a fragment are merged once, the fragments of a window in each of its answers."""
     edges = edge_rate(shapes).rate
     size = min(rate / edges, panes_max)
-    answers = sum(edges * s.range_us * size * _levels(edges * s.range_us) / s.slide_us for s in shapes)
+    answers = sum(
+        edges * s.range_us * size * _levels(edges * s.range_us) / s.slide_us for s in shapes
+    )
     return rate * _levels(rate / edges) + answers
 
 
 def table_cost(shapes: Sequence[Shape], kind: str, density: float) -> float:
-    """Of the table of these windows, where `density` of the panes have rows.  Its runs are not thinned."""
+    """Of the table of these windows, where `density` of the panes have rows.  Its runs are not
+    thinned."""
     grain = grain_of(shapes)
     rate = density / grain
     if kind in PANES_MAX:
@@ -90,8 +103,9 @@ def table_cost(shapes: Sequence[Shape], kind: str, density: float) -> float:
 
 
 def held_most(shapes: Sequence[Shape], trees: Sequence[Sequence[Shape]], is_table: bool) -> int:
-    """Sketches kept of a group at most, when every pane has rows: in the table fewer runs than panes beside the panes,
-    in a tree its fragments and the panes of the open one.  Panes that are not closed come on top."""
+    """Sketches kept of a group at most, when every pane has rows: in the table fewer runs than
+    panes beside the panes, in a tree its fragments and the panes of the open one.  Panes that are
+    not closed come on top."""
     grain = grain_of(shapes)
     if is_table:
         panes = max(s.range_us for s in shapes) // grain
@@ -100,8 +114,8 @@ def held_most(shapes: Sequence[Shape], trees: Sequence[Sequence[Shape]], is_tabl
 
 
 def _fragments_most(shapes: Sequence[Shape], grain: int) -> int:
-    """Fragments from edge to edge of the longest window, and panes that no window has asked for yet: the first window
-    that ends after a pane does, unless there are gaps between them."""
+    """Fragments from edge to edge of the longest window, and panes that no window has asked for
+    yet: the first window that ends after a pane does, unless there are gaps between them."""
     longest = max(s.range_us for s in shapes)
     classes = {c for s in shapes for c in classes_of(s)}
     edges = sum(longest // c.modulus + 1 for c in classes)
@@ -118,4 +132,3 @@ def _runs(shape: Shape, grain: int) -> float:
     """How many runs a window is made of, on average over some."""
     starts = [(shape.offset_us + k * shape.slide_us) // grain for k in range(SAMPLE)]
     return sum(len(dyadic_runs(s, s + shape.range_us // grain)) for s in starts) / SAMPLE
-

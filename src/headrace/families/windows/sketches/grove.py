@@ -1,10 +1,12 @@
-"""The sketches of one measure of one slot, kept for every window that asks for it: a forest, one tree, or a table.
+"""The sketches of one measure of one slot, kept for every window that asks for it: a forest, one
+tree, or a table.
 
-Panes are open until the watermark has passed them.  Then the rows of all rounds are merged, once, and every tree takes
-the pane.  Windows come and go between rounds: Weave Share says which share a tree (`weave/online.py`).  A tree that
-has the edges it is asked for, and their history, stays; one that has not is *missing*, and is fed all closed panes from
-the pane log before the next answer.  So a grove is re-woven without a gap: no answer is asked of a tree before it
-holds what it needs, and merging is the same in whatever trees it is done.
+Panes are open until the watermark has passed them.  Then the rows of all rounds are merged, once,
+and every tree takes the pane.  Windows come and go between rounds: Weave Share says which share a
+tree (`weave/online.py`).  A tree that has the edges it is asked for, and their history, stays; one
+that has not is *missing*, and is fed all closed panes from the pane log before the next answer.  So
+a grove is re-woven without a gap: no answer is asked of a tree before it holds what it needs, and
+merging is the same in whatever trees it is done.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from headrace.families.windows.weave.edges import Shape
 from headrace.families.windows.weave.online import OnlineWeave, Rebuilt, rebuild
 from headrace.values import ALWAYS_US
 
-INLINE_MAX = 512  # windows; the plan of so many takes milliseconds, of more it is made beside the rounds
+INLINE_MAX = (
+    512  # windows; the plan of so many takes milliseconds, of more it is made beside the rounds
+)
 STICKY = 0.9  # another operator must be cheaper than this share of what there is
 DENSITY_PANES = 64  # closed panes between two looks at how many have rows
 DENSITY_FACTOR = 2.0
@@ -49,7 +53,8 @@ class Grove:
         self.is_new = True
         self.replans = 0
 
-    # -- who asks -----------------------------------------------------------------------------------
+    # -- who asks
+    # -----------------------------------------------------------------------------------
 
     def join(self, shape: Shape) -> None:
         self._shapes[shape] += 1
@@ -90,7 +95,8 @@ class Grove:
         keepers = list(self._keepers.values())
         return TABLE if keepers and isinstance(keepers[0], Table) else f"{len(keepers)} trees"
 
-    # -- planning -----------------------------------------------------------------------------------
+    # -- planning
+    # -----------------------------------------------------------------------------------
 
     def settle(self) -> list[Keeper[Bundle]]:
         """Bring the trees in line with the windows; those that are missing their history."""
@@ -114,7 +120,8 @@ class Grove:
         return missing
 
     def _plan(self) -> None:
-        """A plan for these windows: the one there is, one that has been made beside, or one from scratch."""
+        """A plan for these windows: the one there is, one that has been made beside, or one from
+        scratch."""
         rate, weights = self._density / self.grain_us, WEIGHTS[self._kind]
         numbered = {number: shape for shape, number in self._numbers.items()}
         wanted = (self.grain_us, self._density)
@@ -163,11 +170,19 @@ class Grove:
         cost = table_cost(list(self._shapes), self._kind, self._density)
         others = trees_cost(trees, self._kind, self._density / self.grain_us)
         was = next((isinstance(k, Table) for k in self._keepers.values()), None)
-        return cost < others if was is None else cost * STICKY < others if was else cost < STICKY * others
+        return (
+            cost < others
+            if was is None
+            else cost * STICKY < others
+            if was
+            else cost < STICKY * others
+        )
 
     def _suits(self, keeper: Keeper[Bundle], shapes: Sequence[Shape]) -> bool:
         """Whether an old keeper can go on for these windows."""
-        return isinstance(keeper, Table) == self._as_table and keeper.serves(shapes, self._needed_from(shapes))
+        return isinstance(keeper, Table) == self._as_table and keeper.serves(
+            shapes, self._needed_from(shapes)
+        )
 
     def _made(self, shapes: Sequence[Shape]) -> Keeper[Bundle]:
         held_from = self._needed_from(shapes)
@@ -175,9 +190,14 @@ class Grove:
 
     def _needed_from(self, shapes: Iterable[Shape]) -> int:
         """Windows that end after what is closed begin here or later."""
-        return ALWAYS_US if self.closed_us == ALWAYS_US else self.closed_us - max(s.range_us for s in shapes) + 1
+        return (
+            ALWAYS_US
+            if self.closed_us == ALWAYS_US
+            else self.closed_us - max(s.range_us for s in shapes) + 1
+        )
 
-    # -- panes --------------------------------------------------------------------------------------
+    # -- panes
+    # --------------------------------------------------------------------------------------
 
     def begin(self, watermark_us: int | None) -> None:
         """A grove that is new: everything before the watermark is closed."""
@@ -187,7 +207,8 @@ class Grove:
 
     @property
     def is_tangled(self) -> bool:
-        """Wide panes reach into what was closed by narrow ones: history must not be fed to some trees only."""
+        """Wide panes reach into what was closed by narrow ones: history must not be fed to some
+        trees only."""
         return any(time < self.closed_us for time in self._open)
 
     def add(self, times: Ints, bundles: Sequence[Bundle]) -> None:
@@ -235,8 +256,8 @@ class Grove:
         return time_us // self.grain_us * self.grain_us
 
     def _widened(self, due: Mapping[int, list[Bundle]]) -> dict[int, list[Bundle]]:
-        """Panes as wide as these windows allow, however narrow Spark's are; none begins in what was closed before, by
-        narrower panes."""
+        """Panes as wide as these windows allow, however narrow Spark's are; none begins in what was
+        closed before, by narrower panes."""
         wide: dict[int, list[Bundle]] = {}
         for time, bundles in due.items():
             wide.setdefault(max(self._floor(time), self.closed_us), []).extend(bundles)

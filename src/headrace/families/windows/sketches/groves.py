@@ -1,7 +1,8 @@
 """The groves of one stream: one for each measure of a slot that is kept as sketches.
 
-They are a cache of the pane log, as rings are: what is missing is read from it before the next round.  A ring says
-which windows of which groups are answered; the grove of the same slot gives each the value of its sketch.
+They are a cache of the pane log, as rings are: what is missing is read from it before the next
+round.  A ring says which windows of which groups are answered; the grove of the same slot gives
+each the value of its sketch.
 """
 
 from __future__ import annotations
@@ -87,14 +88,18 @@ class Groves:
         self.bias: dict[int, Bias] = {}
         self.nbytes = 0
 
-    # -- who asks -----------------------------------------------------------------------------------
+    # -- who asks
+    # -----------------------------------------------------------------------------------
 
     def join(self, query_id: int, asked: Share) -> None:
         for measure in (m for m in asked.measures if m.is_sketch):
             self._asked[query_id] = asked
             kept = self._kept.get((asked.slot, measure))
             if kept is None:
-                kept = _Kept(Grove(measure.kind, self._planner), Unpacking(measure, self._config.sketch_bytes_max))
+                kept = _Kept(
+                    Grove(measure.kind, self._planner),
+                    Unpacking(measure, self._config.sketch_bytes_max),
+                )
                 self._kept[asked.slot, measure] = kept
             kept.members[query_id] = shape_of(asked.window)
             kept.grove.join(shape_of(asked.window))
@@ -112,12 +117,17 @@ class Groves:
         """The groups of this slot are numbered anew."""
         for (own, measure), kept in self._kept.items():
             if own == slot:
-                kept.grove.is_new, kept.unpacking = True, Unpacking(measure, self._config.sketch_bytes_max)
+                kept.grove.is_new, kept.unpacking = (
+                    True,
+                    Unpacking(measure, self._config.sketch_bytes_max),
+                )
 
-    # -- a round ------------------------------------------------------------------------------------
+    # -- a round
+    # ------------------------------------------------------------------------------------
 
     def take(self, cuts: Cuts, rows: Rows, history: History, watermark_us: int | None) -> None:
-        """Make what is missing, with history up to the watermark before this round, and add the panes of the round."""
+        """Make what is missing, with history up to the watermark before this round, and add the
+        panes of the round."""
         if not self._kept:
             return
         self._grow(history, watermark_us)
@@ -154,14 +164,18 @@ class Groves:
         for cuts, rows, newest_us in history:
             for (slot, measure), kept, keepers, panes in missing:
                 shipped = _unpack(slot, measure, kept, cuts, rows)
-                if shipped is not None and shipped.is_partial:  # too many values then: windows must begin later
+                if (
+                    shipped is not None and shipped.is_partial
+                ):  # too many values then: windows must begin later
                     self.since.update(dict.fromkeys(kept.members, newest_us + 1))
                 elif shipped is not None:
                     self._sort_out(shipped, kept, panes, is_new=keepers == [None])
         for _, kept, keepers, panes in missing:
             kept.grove.feed(kept.grove.keepers if keepers == [None] else keepers, panes)
 
-    def _sort_out(self, shipped: Shipped, kept: _Kept, panes: dict[int, list[Bundle]], is_new: bool) -> None:
+    def _sort_out(
+        self, shipped: Shipped, kept: _Kept, panes: dict[int, list[Bundle]], is_new: bool
+    ) -> None:
         """Closed panes are for the trees; open ones the grove has already, unless it is new."""
         if shipped.too_large:
             self._bar(kept, shipped.too_large)
@@ -173,14 +187,19 @@ class Groves:
 
     def _too_many(self, measure: Measure, size: str, where: str) -> str:
         limit, name = self._limits.of(measure.kind), Limits.name(measure.kind)
-        others = {"distinct": "approx_count_distinct", "values": "percentile_approx", "points": "less accuracy"}
+        others = {
+            "distinct": "approx_count_distinct",
+            "values": "percentile_approx",
+            "points": "less accuracy",
+        }
         return (
             f"{name.removesuffix('_max').upper()}: a group has {size} values in one {where} than {name} = {limit:,}; "
             f"use {others[measure.kind]}, a shorter range or more groups, or raise the limit"
         )
 
     def _check_memory(self) -> None:
-        """Past the limit, those who ask for the largest grove are taken out; looked at every few rounds."""
+        """Past the limit, those who ask for the largest grove are taken out; looked at every few
+        rounds."""
         self._rounds += 1
         if self._rounds % MEMORY_ROUNDS != 1:
             return
@@ -201,7 +220,8 @@ class Groves:
         )
         self.faults.update(dict.fromkeys(kept.members, reason))
 
-    # -- answers ------------------------------------------------------------------------------------
+    # -- answers
+    # ------------------------------------------------------------------------------------
 
     def close(self, watermark_us: int) -> None:
         """Panes that the watermark has passed go to the trees."""
@@ -209,25 +229,48 @@ class Groves:
             if not kept.is_barred:
                 kept.grove.close(watermark_us)
 
-    def answer(self, slot: Slot, grain_us: int, sitting: Sitting, answers: Answers) -> dict[Aggregate, Values]:
-        """The value of each sketched aggregate, for every answer of a ring; those with too many values are faults."""
+    def answer(
+        self, slot: Slot, grain_us: int, sitting: Sitting, answers: Answers
+    ) -> dict[Aggregate, Values]:
+        """The value of each sketched aggregate, for every answer of a ring; those with too many
+        values are faults."""
         found: dict[Aggregate, Values] = {}
         readings = _readings(sitting)
         if not readings:
             return found
-        spans = zip(*(getattr(sitting.windows, f"{n}_panes") * grain_us for n in ("range", "slide", "offset")),
-                    strict=True)  # fmt: skip
+        spans = zip(
+            *(
+                getattr(sitting.windows, f"{n}_panes") * grain_us
+                for n in ("range", "slide", "offset")
+            ),
+            strict=True,
+        )
         for number, span in enumerate(spans):
             shape = Shape(*map(int, span))
             start, stop = answers.offsets[number], answers.offsets[number + 1]
             for first, last in blocks_of(answers.end[start:stop], int(start)):
                 end_us = int(answers.end[first]) * grain_us
-                self._read(slot, shape, end_us, answers.group[first:last], readings.get(number, {}), found,
-                           (answers.end.size, first))  # fmt: skip
+                self._read(
+                    slot,
+                    shape,
+                    end_us,
+                    answers.group[first:last],
+                    readings.get(number, {}),
+                    found,
+                    (answers.end.size, first),
+                )
         return found
 
-    def _read(self, slot: Slot, shape: Shape, end_us: int, groups: Ints32, wanted: Mapping[Aggregate, Measure],
-              found: dict[Aggregate, Values], place: tuple[int, int]) -> None:  # fmt: skip
+    def _read(
+        self,
+        slot: Slot,
+        shape: Shape,
+        end_us: int,
+        groups: Ints32,
+        wanted: Mapping[Aggregate, Measure],
+        found: dict[Aggregate, Values],
+        place: tuple[int, int],
+    ) -> None:
         """One window: merge once for each measure, read every aggregate of it."""
         size, first = place
         merged: dict[Measure, Bundle | None] = {}
@@ -245,13 +288,17 @@ class Groves:
                     found[aggregate] = np.zeros(size, values.dtype)
                 found[aggregate][first : first + values.size] = values
 
-    def _check_size(self, kept: _Kept, measure: Measure, bundle: Bundle | None, shape: Shape, groups: Ints32) -> None:
+    def _check_size(
+        self, kept: _Kept, measure: Measure, bundle: Bundle | None, shape: Shape, groups: Ints32
+    ) -> None:
         if bundle is None:
             return
         largest = int(bundle.sizes(groups).max(initial=0))
         if largest > self._limits.of(measure.kind):
             reason = self._too_many(measure, f"{largest:,}, more", "window")
-            self.faults.update((query_id, reason) for query_id, own in kept.members.items() if own == shape)
+            self.faults.update(
+                (query_id, reason) for query_id, own in kept.members.items() if own == shape
+            )
 
     def tidy(self) -> None:
         """Let go of panes no window can need, and of codes that few values still have."""
@@ -279,11 +326,14 @@ def _unpack(slot: Slot, measure: Measure, kept: _Kept, cuts: Cuts, rows: Rows) -
 def _readings(sitting: Sitting) -> dict[int, dict[Aggregate, Measure]]:
     """For each window shape of a ring, the sketched aggregates its queries ask for."""
     own = [
-        {a: measures_for(a)[1] for a in program.aggregates if is_sketched(a)} for program in sitting.programs
+        {a: measures_for(a)[1] for a in program.aggregates if is_sketched(a)}
+        for program in sitting.programs
     ]
     found: dict[int, dict[Aggregate, Measure]] = {}
     if any(own):
-        for shape, program in set(zip(sitting.shapes.tolist(), sitting.program.tolist(), strict=True)):
+        for shape, program in set(
+            zip(sitting.shapes.tolist(), sitting.program.tolist(), strict=True)
+        ):
             if own[program]:
                 found.setdefault(shape, {}).update(own[program])
     return found

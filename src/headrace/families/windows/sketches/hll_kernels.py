@@ -1,11 +1,12 @@
-"""Spark's own HyperLogLog++, compiled: registers out of what Spark sends, merged, and read as Spark would read them.
+"""Spark's own HyperLogLog++, compiled: registers out of what Spark sends, merged, and read as Spark
+would read them.
 
-Spark's `approx_count_distinct` keeps 2^p registers.  The first p bits of a value's xxhash64 say which register takes
-it, the zeros that follow how much; a register keeps the most (S. Heule, M. Nunkesser, A. Hall, "HyperLogLog in
-practice", EDBT 2013).  Spark sends the *coupons* of a cell: register and number of zeros + 1 as one number, each once;
-of a small round numbers or hashes, as they come.
-The estimate does what `HyperLogLogPlusPlusHelper.query` does, in its order, so it is the same to the last bit.  The
-tables are Spark's and come from Spark (`bias.py`).
+Spark's `approx_count_distinct` keeps 2^p registers.  The first p bits of a value's xxhash64 say
+which register takes it, the zeros that follow how much; a register keeps the most (S. Heule, M.
+Nunkesser, A. Hall, "HyperLogLog in practice", EDBT 2013).  Spark sends the *coupons* of a cell:
+register and number of zeros + 1 as one number, each once; of a small round numbers or hashes, as
+they come. The estimate does what `HyperLogLogPlusPlusHelper.query` does, in its order, so it is the
+same to the last bit.  The tables are Spark's and come from Spark (`bias.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ EXACT_BITS = 52  # sums of fractions 2^-r are exact while p + r stays within thi
 
 @numba.njit(cache=True, nogil=True)
 def fold_coupons(coupons: Ints32, offsets: Ints, lines: Ints, precision: int, out: Bytes) -> None:
-    """out[lines[i]] takes in coupons offsets[i] … offsets[i + 1] - 1; the register is in the low `precision` bits."""
+    """out[lines[i]] takes in coupons offsets[i] … offsets[i + 1] - 1; the register is in the low
+    `precision` bits."""
     mask = (1 << precision) - 1
     for i in range(lines.size):
         line = out[lines[i]]
@@ -42,7 +44,8 @@ def fold_coupons(coupons: Ints32, offsets: Ints, lines: Ints, precision: int, ou
 
 @numba.njit(cache=True, nogil=True)
 def coupons_of(hashes: Ints, offsets: Ints, precision: int) -> tuple[Ints32, Ints32]:
-    """(coupons, offsets): of the hashes of each cell the highest coupon of every register they fall in."""
+    """(coupons, offsets): of the hashes of each cell the highest coupon of every register they fall
+    in."""
     found, ends = np.empty(hashes.size, np.int32), np.zeros(offsets.size, np.int32)
     ranks, at = np.zeros(1 << precision, np.int32), np.empty(1 << precision, np.int32)
     written = 0
@@ -129,8 +132,8 @@ def estimates(registers: Bytes, threshold: float, raw: Floats, bias: Floats) -> 
 
 @numba.njit(cache=True, nogil=True)
 def sum_inverses(line: Bytes) -> tuple[int, float]:
-    """(how many registers are 0, Σ 2^-register): as whole numbers where that is exact, so that the order does not
-    matter; else one by one, in Spark's order."""
+    """(how many registers are 0, Σ 2^-register): as whole numbers where that is exact, so that the
+    order does not matter; else one by one, in Spark's order."""
     lift = EXACT_BITS - int(np.log2(line.size))
     one = np.int64(1) << lift
     total, zeros, lost = 0, 0, 0
@@ -148,7 +151,9 @@ def sum_inverses(line: Bytes) -> tuple[int, float]:
 
 
 @numba.njit(cache=True, nogil=True)
-def estimate(size: int, zeros: int, inverse: float, threshold: float, raw: Floats, bias: Floats) -> float:
+def estimate(
+    size: int, zeros: int, inverse: float, threshold: float, raw: Floats, bias: Floats
+) -> float:
     """Linear counting while few registers are taken, then the harmonic mean less its bias."""
     found = alpha(size) * size * size / inverse
     if zeros > 0:
@@ -185,7 +190,8 @@ def bias_at(found: float, raw: Floats, bias: Floats) -> float:
 
 @numba.njit(cache=True, nogil=True)
 def place_in(raw: Floats, found: float) -> int:
-    """As Java's binary search goes: some entries are out of order, and another search would end elsewhere."""
+    """As Java's binary search goes: some entries are out of order, and another search would end
+    elsewhere."""
     low, high = 0, raw.size - 1
     while low <= high:
         middle = (low + high) >> 1

@@ -1,12 +1,14 @@
-"""Which aggregates are kept as sketches, what Spark computes of them, and how an answer is read from a bundle.
+"""Which aggregates are kept as sketches, what Spark computes of them, and how an answer is read
+from a bundle.
 
     hll        approx_count_distinct   the 2^p registers of Spark's own HyperLogLog++
     points     percentile_approx       sorted values with weights, at most 2·accuracy a group
     values     median, percentile, mode    every value with its count, up to a limit
     distinct   count(DISTINCT x)       every different value, up to a limit
 
-`points` are thinned twice, on the executors (or on arrival) and when a fragment is sealed: each time a rank moves by at
-most n / (2 · accuracy), so by n / accuracy in all, which is the error Spark states.
+`points` are thinned twice, on the executors (or on arrival) and when a fragment is sealed: each
+time a rank moves by at most n / (2 · accuracy), so by n / accuracy in all, which is the error Spark
+states.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ OPS = ("approx_count_distinct", "percentile_approx", "percentile", "median", "mo
 PRECISION_MAX = 14
 SENT_MAX = 1 << 12  # rows of a cell whose values are sent as they come
 SENT_TIMES = 4  # or so many times what is kept of them
-HLL_FORM = 2  # which registers a pane log holds: those of form 1, without a number, were of another hash
+HLL_FORM = (
+    2  # which registers a pane log holds: those of form 1, without a number, were of another hash
+)
 WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp", "timestamp_ntz")
 
 
@@ -38,8 +42,8 @@ WHOLE = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "timestamp",
 class Limits:
     """How many values a group may have in a window (and in a cell that Spark sends).
 
-    `is_small`: of a round that is one task, whose values are sent as they come and put in order where they arrive
-    (`arriving.py`)."""
+    `is_small`: of a round that is one task, whose values are sent as they come and put in order
+    where they arrive (`arriving.py`)."""
 
     values: int
     distinct: int
@@ -68,7 +72,11 @@ def sketch_refusal(aggregate: Aggregate) -> str | None:
         return f"{op}(DISTINCT …)"
     if op == "approx_count_distinct":
         fine = precision_of(aggregate.args) > PRECISION_MAX
-        return f"approx_count_distinct with an error below {1.04 / 2 ** (PRECISION_MAX / 2):.2%}" if fine else None
+        return (
+            f"approx_count_distinct with an error below {1.04 / 2 ** (PRECISION_MAX / 2):.2%}"
+            if fine
+            else None
+        )
     if op == "mode":
         return None if kind.name in WHOLE else f"mode of a {kind}"
     return None if kind.is_integral or kind.is_fractional else f"{op} of a {kind}"
@@ -93,7 +101,8 @@ def points_max(accuracy: int) -> int:
     return 2 * accuracy
 
 
-# -- what Spark computes --------------------------------------------------------------------------------------
+# -- what Spark computes
+# --------------------------------------------------------------------------------------
 
 
 def part_sql(function: str, arg: str, limits: Limits) -> str | None:
@@ -101,15 +110,19 @@ def part_sql(function: str, arg: str, limits: Limits) -> str | None:
     name, _, parameter = function.partition(":")
     match name:
         case "coupons":
-            # nothing more is left out, but as a second place that names the column it makes Spark compute the column
-            # before, in compiled code and with one hash, not in the aggregate
+            # nothing more is left out, but as a second place that names the column it makes Spark
+            # compute the column before, in compiled code and with one hash, not in the aggregate
             return f"collect_set({arg}) FILTER (WHERE {arg} IS NOT NULL)"
         case "sent" | "hashes":
             return f"IF(count(1) > {parameter}, NULL, collect_list({arg}))"
         case "set":
-            return _unless_too_many(f"size(collect_set({arg}))", limits.distinct, f"collect_set({arg})")
+            return _unless_too_many(
+                f"size(collect_set({arg}))", limits.distinct, f"collect_set({arg})"
+            )
         case "list":
-            values = f"collect_list({arg})" if limits.is_small else f"sort_array(collect_list({arg}))"
+            values = (
+                f"collect_list({arg})" if limits.is_small else f"sort_array(collect_list({arg}))"
+            )
             return _unless_too_many(f"count({arg})", limits.values, values)
         case "thin":
             return _thinned(arg, int(parameter))
@@ -124,8 +137,8 @@ def argument_sql(function: str, text: str) -> str:
 
 
 def as_it_comes(function: str, text: str, number: str | None) -> tuple[str, str]:
-    """The part that a small round sends in place of this one: the values, to be hashed or thinned where they arrive, or
-    their hashes, if they are not a `number`."""
+    """The part that a small round sends in place of this one: the values, to be hashed or thinned
+    where they arrive, or their hashes, if they are not a `number`."""
     name, _, parameter = function.partition(":")
     match name:
         case "coupons":
@@ -141,9 +154,10 @@ def as_it_comes(function: str, text: str, number: str | None) -> tuple[str, str]
 def coupon_sql(text: str, precision: int) -> str:
     """The register that a value falls in, below the number of zeros + 1 it has there; null of null.
 
-    With y the bits of the hash behind the register's number, that is 65 - p - l, where l, the length of y, is the place
-    of the highest bit of u = 2y + 1.  Take from u the bits that follow a bit: it is 2^l at least and less than
-    1.5 · 2^l, so its logarithm is within l … l + 0.59, and 0.2 more has the whole part l, however it is rounded."""
+    With y the bits of the hash behind the register's number, that is 65 - p - l, where l, the
+    length of y, is the place of the highest bit of u = 2y + 1.  Take from u the bits that follow a
+    bit: it is 2^l at least and less than 1.5 · 2^l, so its logarithm is within l … l + 0.59, and
+    0.2 more has the whole part l, however it is rounded."""
     hashed = f"xxhash64({text})"
     u = f"(shiftleft({hashed} & {(1 << 64 - precision) - 1}L, 1) | 1L)"
     zeros = f"{65 - precision} - CAST(log2({u} & ~shiftright({u}, 1)) + 0.2D AS INT)"
@@ -157,21 +171,23 @@ def _unless_too_many(size: str, limit: int, values: str) -> str:
 
 
 def _thinned(arg: str, most: int) -> str:
-    """Of each of `most` equal shares of the ranks the value in the middle (`value_kernels.thin`)."""
+    """Of each of `most` equal shares of the ranks the value in the middle
+    (`value_kernels.thin`)."""
     share, count = f"(i * {most}L) div count({arg})", f"count({arg})"
     start, stop = (f"((({share}) + {k}) * {count} + {most - 1}L) div {most}L" for k in (0, 1))
     middle = f"(({start}) + ({stop}) - 1) div 2"
     return f"filter(sort_array(collect_list({arg})), (v, i) -> {count} <= {most}L OR i = {middle})"
 
 
-# -- what is read from a bundle -------------------------------------------------------------------------------
+# -- what is read from a bundle
+# -------------------------------------------------------------------------------
 
 FLIP = np.int64(np.iinfo(np.int64).max)
 
 
 def to_keys(values: NDArray[np.float64], is_set: bool = False) -> Ints:
-    """Doubles as whole numbers of the same order; NaN is greatest.  Only in a set both zeros are one: a percentile
-    that is a zero has its sign."""
+    """Doubles as whole numbers of the same order; NaN is greatest.  Only in a set both zeros are
+    one: a percentile that is a zero has its sign."""
     known = np.where(np.isnan(values), np.nan, values)
     bits = (known + 0.0 if is_set else known).view(np.int64)
     return np.where(bits < 0, bits ^ FLIP, bits)
@@ -181,7 +197,9 @@ def from_keys(keys: Ints) -> NDArray[np.float64]:
     return np.where(keys < 0, keys ^ FLIP, keys).view(np.float64)
 
 
-def read(aggregate: Aggregate, bundle: Bundle, groups: Ints32, bias: Mapping[int, Bias]) -> NDArray[Any]:
+def read(
+    aggregate: Aggregate, bundle: Bundle, groups: Ints32, bias: Mapping[int, Bias]
+) -> NDArray[Any]:
     """The aggregate of each of these groups; anything where a group has no value."""
     if isinstance(bundle, Registers):
         return bundle.distinct(groups, bias[precision_of(aggregate.args)])

@@ -1,4 +1,5 @@
-"""From the columns Spark sends, or the pane log holds, to bundles of panes.  Rows of one pane and group meet here."""
+"""From the columns Spark sends, or the pane log holds, to bundles of panes.  Rows of one pane and
+group meet here."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Picked:
 class Shipped:
     """Bundles by pane.  `is_partial`: some cell had more values than its limit, and came without.
 
-    `too_large`: the bytes they would take, where that is more than there may be; they have not been made."""
+    `too_large`: the bytes they would take, where that is more than there may be; they have not been
+    made."""
 
     times: Ints
     bundles: tuple[Bundle, ...]
@@ -70,13 +72,19 @@ class Unpacking:
         edges = np.searchsorted(pane_of, np.arange(times.size + 1))
         return Shipped(times, tuple(_slice(made, a, b) for a, b in pairwise(edges.tolist())))
 
-    def _registers(self, coupons: pa.Array, offsets: Ints, groups: Ints32, lines: Ints) -> Registers:
+    def _registers(
+        self, coupons: pa.Array, offsets: Ints, groups: Ints32, lines: Ints
+    ) -> Registers:
         precision = self._measure.params[0]
         registers = np.zeros((groups.size, 1 << precision), np.uint8)
-        hll_kernels.fold_coupons(coupons.to_numpy(zero_copy_only=False), offsets, lines, precision, registers)
+        hll_kernels.fold_coupons(
+            coupons.to_numpy(zero_copy_only=False), offsets, lines, precision, registers
+        )
         return Registers(groups, registers)
 
-    def _points(self, columns: list[pa.Array], offsets: Ints, groups: Ints32, lines: Ints) -> Points:
+    def _points(
+        self, columns: list[pa.Array], offsets: Ints, groups: Ints32, lines: Ints
+    ) -> Points:
         values = self._keys(columns[0].flatten())
         kind, is_set, most = self._measure.kind, self._measure.kind == "distinct", 0
         weights = np.ones(values.size, np.int64)
@@ -84,8 +92,12 @@ class Unpacking:
             value_kernels.sort_runs(values, offsets)
         elif kind == "points":
             most = points_max(self._measure.params[0])
-            weights = value_kernels.share_weights(columns[1].to_numpy(zero_copy_only=False), offsets, most)
-        merged = value_kernels.merge_runs(values, weights, offsets[:-1], offsets[1:], lines, groups.size, is_set)
+            weights = value_kernels.share_weights(
+                columns[1].to_numpy(zero_copy_only=False), offsets, most
+            )
+        merged = value_kernels.merge_runs(
+            values, weights, offsets[:-1], offsets[1:], lines, groups.size, is_set
+        )
         return Points(groups, merged[2], merged[0], merged[1], is_set, most)
 
     def _keys(self, values: pa.Array) -> Ints:
@@ -100,7 +112,8 @@ class Unpacking:
 
 
 def _places(picked: Picked) -> tuple[Ints, Ints, Ints32, Ints]:
-    """Panes; for each place (a pane and group, in order) its pane and its group; the place of each row."""
+    """Panes; for each place (a pane and group, in order) its pane and its group; the place of each
+    row."""
     times, pane = np.unique(picked.pane_us, return_inverse=True)
     width = int(picked.groups.max()) + 1
     places, lines = np.unique(pane * width + picked.groups, return_inverse=True)
@@ -113,6 +126,10 @@ def _slice(made: Registers | Points, start: int, stop: int) -> Registers | Point
         return Registers(made.groups[start:stop], made.registers[start:stop])
     first, last = made.offsets[start], made.offsets[stop]
     return Points(
-        made.groups[start:stop], made.offsets[start : stop + 1] - first, made.values[first:last],
-        made.weights[first:last], made.is_set, made.thin_to,
+        made.groups[start:stop],
+        made.offsets[start : stop + 1] - first,
+        made.values[first:last],
+        made.weights[first:last],
+        made.is_set,
+        made.thin_to,
     )

@@ -1,11 +1,14 @@
-"""Where sketches of panes are kept so that windows need few merges: trees of fragments, and a table of dyadic runs.
+"""Where sketches of panes are kept so that windows need few merges: trees of fragments, and a table
+of dyadic runs.
 
-A *tree* cuts time at the edges of its windows; between two edges all panes become one *fragment*, merged once, when a
-window first asks for it.  A window merges the fragments between its start and its end, which are edges.  So a tree
-takes every pane once, and each window examines every edge within: λ + E·Ω, Weave Share's cost.
+A *tree* cuts time at the edges of its windows; between two edges all panes become one *fragment*,
+merged once, when a window first asks for it.  A window merges the fragments between its start and
+its end, which are edges.  So a tree takes every pane once, and each window examines every edge
+within: λ + E·Ω, Weave Share's cost.
 
-The *table* keeps runs of 2^l panes that begin at multiples of 2^l, each made once, of two halves, when first asked
-for.  A window merges the runs it is made of, about log2 of its panes, whatever windows there are.
+The *table* keeps runs of 2^l panes that begin at multiples of 2^l, each made once, of two halves,
+when first asked for.  A window merges the runs it is made of, about log2 of its panes, whatever
+windows there are.
 
 Both take only closed panes: time goes forward, and nothing is added to what has been merged.
 """
@@ -100,8 +103,8 @@ class Tree(Generic[B]):
             self._fragment(start, time).take(bundle)
 
     def _fragment(self, start: int, time: int) -> _Fragment[B]:
-        """The open fragment for a pane.  One that has been read ended at an edge that no longer cuts: the pane begins
-        another, anywhere before the next edge."""
+        """The open fragment for a pane.  One that has been read ended at an edge that no longer
+        cuts: the pane begins another, anywhere before the next edge."""
         held = self._fragments.get(start)
         while held is not None and held.merged is not None:
             start = max(start + 1, time)
@@ -141,8 +144,8 @@ def grain_of(shapes: Sequence[Shape]) -> int:
 
 
 class Table(Generic[B]):
-    """Dyadic runs of panes of one width.  Those without rows, of which a long window beside a narrow one may have
-    millions, cost nothing."""
+    """Dyadic runs of panes of one width.  Those without rows, of which a long window beside a
+    narrow one may have millions, cost nothing."""
 
     def __init__(self, shapes: Sequence[Shape], held_from_us: int) -> None:
         self.grain_us = grain_of(shapes)
@@ -175,7 +178,9 @@ class Table(Generic[B]):
             self._levels.append({})
         runs = self._levels[level]
         if level and place not in runs and self._has_panes(level, place):
-            halves = [b for p in (2 * place, 2 * place + 1) if (b := self._run(level - 1, p)) is not None]
+            halves = [
+                b for p in (2 * place, 2 * place + 1) if (b := self._run(level - 1, p)) is not None
+            ]
             runs[place] = halves[0].merge(halves[1:])
         return runs.get(place)
 
@@ -192,12 +197,15 @@ class Table(Generic[B]):
         self._held_from_us = max(self._held_from_us, before_us)
 
     def serves(self, shapes: Iterable[Shape], from_us: int) -> bool:
-        fits = all(t % self._served_us == 0 for s in shapes for t in (s.range_us, s.slide_us, s.offset_us))
+        fits = all(
+            t % self._served_us == 0 for s in shapes for t in (s.range_us, s.slide_us, s.offset_us)
+        )
         return fits and from_us >= self._held_from_us
 
 
 def dyadic_runs(first: int, stop: int) -> list[tuple[int, int]]:
-    """Panes [first, stop) as runs (level, place) of 2^level panes from place · 2^level on, as few as there are."""
+    """Panes [first, stop) as runs (level, place) of 2^level panes from place · 2^level on, as few
+    as there are."""
     low: list[tuple[int, int]] = []
     high: list[tuple[int, int]] = []
     level = 0

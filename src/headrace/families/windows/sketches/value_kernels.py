@@ -1,7 +1,8 @@
 """Sorted values with weights, compiled: merge runs, thin, and read ranks.
 
-A *run* is a stretch of values in order.  Several runs belong to one place (a group, or a pane and group); merging
-leaves one run a place, equal values together.  The values of place i are `offsets[i]:offsets[i + 1]`.
+A *run* is a stretch of values in order.  Several runs belong to one place (a group, or a pane and
+group); merging leaves one run a place, equal values together.  The values of place i are
+`offsets[i]:offsets[i + 1]`.
 """
 
 from __future__ import annotations
@@ -60,14 +61,25 @@ def merge_runs(
                 size += length
                 ends[many] = size
                 many += 1
-        merge_adjacent(out[first : first + size], out_weights[first : first + size], ends, many, spare[0], spare[1])
-        written = first + join_equals(out[first : first + size], out_weights[first : first + size], is_set)
+        merge_adjacent(
+            out[first : first + size],
+            out_weights[first : first + size],
+            ends,
+            many,
+            spare[0],
+            spare[1],
+        )
+        written = first + join_equals(
+            out[first : first + size], out_weights[first : first + size], is_set
+        )
         offsets[p + 1] = written
     return out[:written].copy(), out_weights[:written].copy(), offsets
 
 
 @numba.njit(cache=True, nogil=True)
-def merge_adjacent(values: Ints, weights: Ints, ends: Ints, many: int, spare: Ints, spare_weights: Ints) -> None:
+def merge_adjacent(
+    values: Ints, weights: Ints, ends: Ints, many: int, spare: Ints, spare_weights: Ints
+) -> None:
     """Merge runs that end at `ends[:many]`, pair by pair, until there is one."""
     while many > 1:
         begin, left = 0, 0
@@ -121,7 +133,8 @@ def join_equals(values: Ints, weights: Ints, is_set: bool) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def thin(values: Ints, weights: Ints, offsets: Ints, most: int) -> tuple[Ints, Ints, Ints]:
-    """At most `most` values a place, each for an equal share of the ranks: the value in the middle of its share.
+    """At most `most` values a place, each for an equal share of the ranks: the value in the middle
+    of its share.
 
     A rank read from them is off by at most half a share, which is at most total / most."""
     out, out_weights, kept = np.empty_like(values), np.empty_like(weights), np.zeros_like(offsets)
@@ -155,7 +168,8 @@ def thin(values: Ints, weights: Ints, offsets: Ints, most: int) -> tuple[Ints, I
 
 @numba.njit(cache=True, nogil=True)
 def thin_runs(values: Ints, offsets: Ints, most: int) -> tuple[Ints, Ints]:
-    """(values, offsets) of runs in order, of which each value counts once: as Spark thins them (`kinds.part_sql`)."""
+    """(values, offsets) of runs in order, of which each value counts once: as Spark thins them
+    (`kinds.part_sql`)."""
     out, kept = np.empty_like(values), np.zeros_like(offsets)
     written = 0
     for i in range(offsets.size - 1):
@@ -173,7 +187,8 @@ def thin_runs(values: Ints, offsets: Ints, most: int) -> tuple[Ints, Ints]:
 
 @numba.njit(cache=True, nogil=True)
 def share_end(share: int, total: int, most: int) -> int:
-    """Ranks up to this are in the first `share` of `most` shares; wide numbers would pass 2⁶³ only above 2⁴³ rows."""
+    """Ranks up to this are in the first `share` of `most` shares; wide numbers would pass 2⁶³ only
+    above 2⁴³ rows."""
     return (share * total + most - 1) // most
 
 
@@ -184,13 +199,16 @@ def share_weights(counts: Ints, offsets: Ints, most: int) -> Ints:
     for i in range(offsets.size - 1):
         if counts[i] > most:
             for share in range(most):
-                weights[offsets[i] + share] = share_end(share + 1, counts[i], most) - share_end(share, counts[i], most)
+                weights[offsets[i] + share] = share_end(share + 1, counts[i], most) - share_end(
+                    share, counts[i], most
+                )
     return weights
 
 
 @numba.njit(cache=True, nogil=True)
 def at_share(values: Ints, weights: Ints, offsets: Ints, share: float) -> Ints:
-    """The value at rank ceil(share · n) of each place, as Spark's percentile_approx; 0 where there is none."""
+    """The value at rank ceil(share · n) of each place, as Spark's percentile_approx; 0 where there
+    is none."""
     found = np.zeros(offsets.size - 1, np.int64)
     for p in range(found.size):
         start, stop = offsets[p], offsets[p + 1]
@@ -201,8 +219,11 @@ def at_share(values: Ints, weights: Ints, offsets: Ints, share: float) -> Ints:
 
 
 @numba.njit(cache=True, nogil=True)
-def around_share(values: Ints, weights: Ints, offsets: Ints, share: float) -> tuple[Ints, Ints, Floats]:
-    """The values below and above position (n - 1) · share of each place, and how far past the first it is."""
+def around_share(
+    values: Ints, weights: Ints, offsets: Ints, share: float
+) -> tuple[Ints, Ints, Floats]:
+    """The values below and above position (n - 1) · share of each place, and how far past the first
+    it is."""
     below, above = np.zeros(offsets.size - 1, np.int64), np.zeros(offsets.size - 1, np.int64)
     past = np.zeros(offsets.size - 1)
     for p in range(below.size):
@@ -229,7 +250,8 @@ def place_of(weights: Ints, start: int, rank: int) -> int:
 
 @numba.njit(cache=True, nogil=True)
 def most_frequent(values: Ints, weights: Ints, offsets: Ints) -> Ints:
-    """The value with the greatest weight of each place, the least of several; 0 where there is none."""
+    """The value with the greatest weight of each place, the least of several; 0 where there is
+    none."""
     found = np.zeros(offsets.size - 1, np.int64)
     for p in range(found.size):
         if offsets[p + 1] > offsets[p]:

@@ -27,7 +27,9 @@ def check_registers(query: Query, config: Config) -> None:
         taken = registers_bytes(measure, (shape,), costs_of((shape,), measure.kind))
         if taken > config.sketch_bytes_max:
             raise PlanError(
-                f"the registers of {query.name!r} have no room", value=f"{taken:,} bytes a group",
+                f"the registers of {query.name!r} have no room",
+                value=f"{taken:,} bytes a group",
                 choices=(f"sketch_bytes_max = {config.sketch_bytes_max:,}",),
-                hint="a larger error, a shorter range or a longer slide, or raise the limit", code="SKETCH_BYTES",
-            )  # fmt: skip
+                hint="a larger error, a shorter range or a longer slide, or raise the limit",
+                code="SKETCH_BYTES",
+            )

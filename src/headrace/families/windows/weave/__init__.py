@@ -1,1 +1,2 @@
-"""Weave Share: which windows share trees of partial aggregates, and what that costs (docs/weave.md)."""
+"""Weave Share: which windows share trees of partial aggregates, and what that costs
+(docs/weave.md)."""

@@ -1,6 +1,8 @@
-"""The compiled half of `edge_points.py` and `edge_union.py`: which times lie in which residue classes.
+"""The compiled half of `edge_points.py` and `edge_union.py`: which times lie in which residue
+classes.
 
-Classes come by modulus and residue: those of modulus `moduli[d]` have the residues from `starts[d]` to `starts[d + 1]`.
+Classes come by modulus and residue: those of modulus `moduli[d]` have the residues from `starts[d]`
+to `starts[d + 1]`.
 """
 
 from __future__ import annotations
@@ -71,7 +73,8 @@ def sign_times(residues: Ints, moduli: Ints, signs: Words, period: int) -> Words
 
 @numba.njit(cache=True, nogil=True)
 def mark_period(place: Ints32, residues: Ints, moduli: Ints, owners: Ints, bits: Words) -> None:
-    """Set the bits of classes, each in the column of its owner; `place` is the bit of each time, or -1."""
+    """Set the bits of classes, each in the column of its owner; `place` is the bit of each time, or
+    -1."""
     for c in range(residues.size):
         for x in range(residues[c], place.size, moduli[c]):
             at = place[x]

@@ -1,9 +1,10 @@
 """Points that stand for all times, so that edges of trees can be compared as bits.
 
-Where the period of all slides is short, every time of it is a point (`PeriodPoints`).  Times that lie in the same
-classes are alike: one of them may stay for all, and weighs as many.  Where the period is long, points are drawn from
-the classes themselves (`edge_samples.py`).  Either way the weights are a measure: edges of a tree are what its points
-weigh, and no union weighs less than its parts.
+Where the period of all slides is short, every time of it is a point (`PeriodPoints`).  Times that
+lie in the same classes are alike: one of them may stay for all, and weighs as many.  Where the
+period is long, points are drawn from the classes themselves (`edge_samples.py`).  Either way the
+weights are a measure: edges of a tree are what its points weigh, and no union weighs less than its
+parts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.windows.weave.edge_kernels import Ints, Ints32, Words, mark_period, sign_times
+from headrace.families.windows.weave.edge_kernels import (
+    Ints,
+    Ints32,
+    Words,
+    mark_period,
+    sign_times,
+)
 from headrace.families.windows.weave.edge_union import FLAGS_MAX, SEED, bounded_lcm
 
 Floats = NDArray[np.float64]
@@ -72,12 +79,20 @@ class PeriodPoints:
     def mark(self, classes: Classes, trees: int) -> Words:
         bits = np.zeros((self.weight.size, trees), np.uint64)
         moduli = classes.moduli // self.step
-        mark_period(self.place, (classes.residues - self.origin) // self.step % moduli, moduli, classes.owners, bits)
+        mark_period(
+            self.place,
+            (classes.residues - self.origin) // self.step % moduli,
+            moduli,
+            classes.owners,
+            bits,
+        )
         return bits
 
     def fit(self, classes: Classes) -> bool:
         """Whether these classes lie on the grid and repeat with the period."""
-        if np.any(classes.moduli % self.step) or np.any((classes.residues - self.origin) % self.step):
+        if np.any(classes.moduli % self.step) or np.any(
+            (classes.residues - self.origin) % self.step
+        ):
             return False
         return not np.any(self.place.size % (classes.moduli // self.step))
 
@@ -89,7 +104,8 @@ class PeriodPoints:
 def period_points(classes: Classes, words_max: int, merged: bool = True) -> PeriodPoints | None:
     """All times of the period as points, or None if these are more words than allowed.
 
-    With `merged`, times of the same classes are one point; without, other classes of the same period fit later.
+    With `merged`, times of the same classes are one point; without, other classes of the same
+    period fit later.
     """
     some = classes.distinct()
     origin = int(some.residues[0])
@@ -99,7 +115,9 @@ def period_points(classes: Classes, words_max: int, merged: bool = True) -> Peri
     if not period:
         return None
     if merged:
-        place, weight = _places(Classes((some.residues - origin) // step % moduli, moduli, some.owners), period)
+        place, weight = _places(
+            Classes((some.residues - origin) // step % moduli, moduli, some.owners), period
+        )
     else:
         place, weight = np.arange(period, dtype=np.int32), np.ones((period + 63) // 64)
     if weight.size > words_max:
@@ -108,7 +126,8 @@ def period_points(classes: Classes, words_max: int, merged: bool = True) -> Peri
 
 
 def _places(classes: Classes, period: int) -> tuple[Ints32, Floats]:
-    """One point for all times in the same classes; points that stand for equally many share words."""
+    """One point for all times in the same classes; points that stand for equally many share
+    words."""
     signs = np.random.default_rng(SEED).integers(1, 1 << 63, classes.moduli.size, dtype=np.uint64)
     signed = sign_times(classes.residues, classes.moduli, signs, period)
     found, first, count = np.unique(signed, return_index=True, return_counts=True)

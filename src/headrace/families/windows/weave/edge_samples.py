@@ -1,10 +1,11 @@
 """Points drawn from edges, for windows whose common period is too long to be looked at.
 
-Classes are strata (Karp–Luby, with a fixed seed).  Frequent ones get more points, by the cube root of their rate: what
-is wrong with them costs most, but the edges of rare ones must be known too.  A time that lies in several classes
-counts for the rarest of them and is dropped where it was drawn from another; so every time has one weight, whichever
-trees have it.  New classes are learnt by the same rule: they bring points of their own, and take over those that were
-drawn from more frequent ones.
+Classes are strata (Karp–Luby, with a fixed seed).  Frequent ones get more points, by the cube root
+of their rate: what is wrong with them costs most, but the edges of rare ones must be known too.  A
+time that lies in several classes counts for the rarest of them and is dropped where it was drawn
+from another; so every time has one weight, whichever trees have it.  New classes are learnt by the
+same rule: they bring points of their own, and take over those that were drawn from more frequent
+ones.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ NONE: Ints = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What new classes changed: words gained, points no longer there, and classes that gained points."""
+    """What new classes changed: words gained, points no longer there, and classes that gained
+    points."""
 
     words: int
     dropped: Ints
@@ -48,7 +50,9 @@ class SampledPoints:
 
     def mark(self, classes: Classes, trees: int) -> Words:
         bits = np.zeros((self.weight.size, trees), np.uint64)
-        rows = zip(classes.residues.tolist(), classes.moduli.tolist(), classes.owners.tolist(), strict=True)
+        rows = zip(
+            classes.residues.tolist(), classes.moduli.tolist(), classes.owners.tolist(), strict=True
+        )
         for residue, modulus, owner in rows:
             mark_points(self._members[EdgeClass(residue, modulus)], owner, bits)
         return bits
@@ -60,7 +64,8 @@ class SampledPoints:
         return not self._unknown(classes).moduli.size
 
     def learn(self, classes: Classes, words_max: int = 0) -> Learnt:
-        """Draw points for classes that are new, in at most so many words; by default as many as known ones have."""
+        """Draw points for classes that are new, in at most so many words; by default as many as
+        known ones have."""
         fresh = self._unknown(classes)
         if not fresh.moduli.size:
             return Learnt(0, NONE, {})
@@ -89,7 +94,8 @@ class SampledPoints:
         return Classes(some.residues[new], some.moduli[new], some.owners[new])
 
     def _take_over(self, fresh: Classes) -> Ints:
-        """Old points in new classes: they join where they count for a rarer one, else they are dropped."""
+        """Old points in new classes: they join where they count for a rarer one, else they are
+        dropped."""
         dropped = [NONE]
         for residue, modulus in zip(fresh.residues.tolist(), fresh.moduli.tolist(), strict=True):
             inside = np.flatnonzero((self._times % modulus == residue) & (self._times >= 0))
@@ -102,9 +108,10 @@ class SampledPoints:
 
 def _joined(some: Classes, others: Classes) -> Classes:
     return Classes(
-        np.append(some.residues, others.residues), np.append(some.moduli, others.moduli),
+        np.append(some.residues, others.residues),
+        np.append(some.moduli, others.moduli),
         np.append(some.owners, others.owners),
-    ).distinct()  # fmt: skip
+    ).distinct()
 
 
 def _met(times: Ints, known: Classes) -> tuple[Ints, Ints]:
@@ -123,7 +130,8 @@ def _by_class(points: Ints, classes: Ints, known: Classes) -> dict[EdgeClass, In
 def _drawn(
     classes: Classes, words_max: int, known: Classes, random: np.random.Generator
 ) -> tuple[Ints, Ints, Floats]:
-    """Times drawn from strata of classes, the modulus each was drawn from, and what a point of each word is worth."""
+    """Times drawn from strata of classes, the modulus each was drawn from, and what a point of each
+    word is worth."""
     words_max = max(1, min(words_max, DRAW_WORK // (64 * np.unique(known.moduli).size)))
     starts, words = _strata(_importance(classes), words_max)
     shares = 1.0 / classes.moduli
@@ -132,7 +140,9 @@ def _drawn(
     first = np.repeat(64 * (np.cumsum(words) - words), 64 * words)
     through = (np.arange(stratum.size) - first + 0.5) / (64 * words)[stratum]
     total = np.append(0.0, np.cumsum(shares))
-    drawn = np.searchsorted(total, total[starts][stratum] + worth[stratum] * through, side="right") - 1
+    drawn = (
+        np.searchsorted(total, total[starts][stratum] + worth[stratum] * through, side="right") - 1
+    )
     drawn = np.clip(drawn, starts[stratum], np.append(starts[1:], shares.size)[stratum] - 1)
     residues, moduli = classes.residues[drawn], classes.moduli[drawn]
     times = residues + moduli * random.integers(0, np.maximum((HORIZON - residues) // moduli, 1))
@@ -144,9 +154,15 @@ def _importance(classes: Classes) -> Floats:
 
 
 def _strata(importance: Floats, words_max: int) -> tuple[Ints, Ints]:
-    """Where strata begin, and the words of each: important classes have some for themselves, others share one."""
+    """Where strata begin, and the words of each: important classes have some for themselves, others
+    share one."""
     words = importance * (words_max / importance.sum())
     alone = int(np.count_nonzero(words >= 1))  # classes come by modulus, the important ones first
     shared = np.floor(np.cumsum(words[alone:])).astype(np.int64)
-    starts = np.append(np.arange(alone), alone + np.flatnonzero(np.append(True, np.diff(shared) > 0)[: shared.size]))
-    return starts, np.append(np.minimum(words[:alone], WORDS_PER_CLASS), np.ones(starts.size - alone)).astype(np.int64)
+    starts = np.append(
+        np.arange(alone),
+        alone + np.flatnonzero(np.append(True, np.diff(shared) > 0)[: shared.size]),
+    )
+    return starts, np.append(
+        np.minimum(words[:alone], WORDS_PER_CLASS), np.ones(starts.size - alone)
+    ).astype(np.int64)

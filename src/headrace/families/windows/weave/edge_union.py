@@ -1,11 +1,13 @@
-"""How dense a union of residue classes is: counted where tractable, whatever the least common multiple.
+"""How dense a union of residue classes is: counted where tractable, whatever the least common
+multiple.
 
-Counting is exact and in Python's integers.  Classes on coprime moduli are independent (Chinese remainders), so
-connected parts are counted apart and their complements multiplied.  Within a part, times are split by their rest
-modulo a factor p of some moduli, x = p·y + b: a class whose modulus p divides is in one branch b only, the others in
-all branches; and branches with no class of their own are as dense as the others alone.  Small periods are counted as
-flags.  Deciding whether a union covers everything is NP-hard, so the work is bounded; beyond the bound follows an
-estimate by Karp and Luby's union sampling, with a fixed seed and its standard error.
+Counting is exact and in Python's integers.  Classes on coprime moduli are independent (Chinese
+remainders), so connected parts are counted apart and their complements multiplied.  Within a part,
+times are split by their rest modulo a factor p of some moduli, x = p·y + b: a class whose modulus p
+divides is in one branch b only, the others in all branches; and branches with no class of their own
+are as dense as the others alone.  Small periods are counted as flags.  Deciding whether a union
+covers everything is NP-hard, so the work is bounded; beyond the bound follows an estimate by Karp
+and Luby's union sampling, with a fixed seed and its standard error.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ class EdgeClass(NamedTuple):
 
 
 class Density(NamedTuple):
-    """Of all times, how many: as a float, as a fraction where that has a usable size, with its standard error."""
+    """Of all times, how many: as a float, as a fraction where that has a usable size, with its
+    standard error."""
 
     rate: float
     fraction: Fraction | None = None
@@ -54,7 +57,8 @@ class _BeyondError(Exception):
 
 
 def density(classes: Collection[EdgeClass], effort: float = 1.0) -> Density:
-    """The share of all times that lie in some class; `effort` is the share of the usual work that may be spent."""
+    """The share of all times that lie in some class; `effort` is the share of the usual work that
+    may be spent."""
     if not classes:
         return Density(0.0, Fraction(0))
     period = bounded_lcm({c.modulus for c in classes}, FLAGS_MAX)
@@ -63,7 +67,9 @@ def density(classes: Collection[EdgeClass], effort: float = 1.0) -> Density:
             parts = [(_flagged(classes, period), period)]
         else:
             kept = without_contained(classes)
-            counter = _Counter(factored({c.modulus for c in kept}), max(WORK_MIN, int(effort * WORK_MAX)))
+            counter = _Counter(
+                factored({c.modulus for c in kept}), max(WORK_MIN, int(effort * WORK_MAX))
+            )
             parts = [counter.count(part) for part in counter.parts(kept)]
     except _BeyondError:
         return estimate(classes, effort)
@@ -95,7 +101,8 @@ def without_contained(classes: Iterable[EdgeClass]) -> list[EdgeClass]:
 
 
 def factored(numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
-    """Each number's factors out of one base of pairwise coprime ones; primes, as far as they are small."""
+    """Each number's factors out of one base of pairwise coprime ones; primes, as far as they are
+    small."""
     small: dict[int, tuple[int, ...]] = {}
     rest: dict[int, int] = {}
     for n in numbers:
@@ -110,7 +117,11 @@ def factored(numbers: Iterable[int]) -> dict[int, tuple[int, ...]]:
     if len(large) * (len(large) + len(primes)) > REFINE_MAX:
         raise _BeyondError
     base = _refined(set(primes), large) if large else primes
-    split = {n: tuple(b for b in base if n % b == 0) for n in large} | {n: (n,) for n in primes} | {1: ()}
+    split = (
+        {n: tuple(b for b in base if n % b == 0) for n in large}
+        | {n: (n,) for n in primes}
+        | {1: ()}
+    )
     return {n: (*small[n], *split[rest[n]]) for n in small}
 
 
@@ -131,7 +142,8 @@ def _refined(base: set[int], large: set[int]) -> set[int]:
 
 
 def _either(parts: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Independent parts: what is in none of them is a product.  Products by halves, as the numbers may be long."""
+    """Independent parts: what is in none of them is a product.  Products by halves, as the numbers
+    may be long."""
     if len(parts) == 1:
         return parts[0]
     half = len(parts) // 2
@@ -199,7 +211,9 @@ class _Counter:
         for a, m in classes:
             if m % p == 0:
                 branches.setdefault(a % p, []).append(EdgeClass(a // p, m // p))
-                self._factors.setdefault(m // p, tuple(q for q in self._factors[m] if m // p % q == 0))
+                self._factors.setdefault(
+                    m // p, tuple(q for q in self._factors[m] if m // p % q == 0)
+                )
         inverse = {c.modulus: pow(p, -1, c.modulus) for c in others}
         counts = [(p - len(branches), self.count(others))] if others else []
         for b, own in branches.items():
@@ -210,7 +224,8 @@ class _Counter:
 
 
 def bounded_lcm(numbers: Iterable[int], most: int) -> int:
-    """The least common multiple, or 0 where it is above `most`: the long ones are never computed."""
+    """The least common multiple, or 0 where it is above `most`: the long ones are never
+    computed."""
     period = 1
     for n in numbers:
         period = math.lcm(period, n)
@@ -235,8 +250,9 @@ def _flagged(classes: Iterable[EdgeClass], period: int) -> int:
 def estimate(classes: Iterable[EdgeClass], effort: float = 1.0) -> Density:
     """The densest modulus counted; of the others, what lies outside of it, by Karp and Luby.
 
-    A class is drawn by its density and a time from it; outside, it counts as one over the number of classes it is in.
-    Times are drawn up to 2⁶²; where two moduli multiply to more, they hardly ever meet, drawn or not.
+    A class is drawn by its density and a time from it; outside, it counts as one over the number of
+    classes it is in. Times are drawn up to 2⁶²; where two moduli multiply to more, they hardly ever
+    meet, drawn or not.
     """
     ordered = sorted(set(classes), key=lambda c: (c.modulus, c.residue))
     residues, moduli = (np.array(column) for column in zip(*ordered, strict=True))
@@ -250,7 +266,9 @@ def estimate(classes: Iterable[EdgeClass], effort: float = 1.0) -> Density:
     samples = max(SAMPLES_MIN, min(SAMPLES_MAX, int(effort * SAMPLE_WORK) // distinct.size))
     random = np.random.default_rng(SEED)
     drawn = random.choice(len(ordered), samples, p=weights / weights.sum())
-    times = residues[drawn] + moduli[drawn] * random.integers(0, (HORIZON - residues[drawn]) // moduli[drawn])
+    times = residues[drawn] + moduli[drawn] * random.integers(
+        0, (HORIZON - residues[drawn]) // moduli[drawn]
+    )
     met = count_met(times, distinct, np.append(starts, moduli.size), residues)
     outside = ~np.isin(times % distinct[densest], residues[within])
     shares = weights.sum() * outside / met

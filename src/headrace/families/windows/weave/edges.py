@@ -1,9 +1,11 @@
-"""Edges of windows: where panes must be cut, and how many cuts a unit of time a set of windows needs.
+"""Edges of windows: where panes must be cut, and how many cuts a unit of time a set of windows
+needs.
 
-A window `[o + k·s, o + k·s + r)` begins at times ≡ o and ends at times ≡ o + r (mod s): two residue classes, or one
-where r is a multiple of s (paired windows, Krishnamurthy et al., SIGMOD'06).  The edges of several windows are a
-union of residue classes.  Its rate is counted exactly where that is tractable, whatever the least common multiple of
-the slides; else it is estimated, and says so.  All times are integers of one unit, and rates are edges a unit.
+A window `[o + k·s, o + k·s + r)` begins at times ≡ o and ends at times ≡ o + r (mod s): two residue
+classes, or one where r is a multiple of s (paired windows, Krishnamurthy et al., SIGMOD'06).  The
+edges of several windows are a union of residue classes.  Its rate is counted exactly where that is
+tractable, whatever the least common multiple of the slides; else it is estimated, and says so.  All
+times are integers of one unit, and rates are edges a unit.
 """
 
 from __future__ import annotations
@@ -27,9 +29,16 @@ class Shape:
     offset_us: int = 0
 
     def __post_init__(self) -> None:
-        if not (0 < self.range_us < TIME_MAX and 0 < self.slide_us < TIME_MAX and abs(self.offset_us) < TIME_MAX):
-            raise PlanError("a window's range and slide must be positive", value=self,
-                            hint=f"use times from 1 to {TIME_MAX - 1}")  # fmt: skip
+        if not (
+            0 < self.range_us < TIME_MAX
+            and 0 < self.slide_us < TIME_MAX
+            and abs(self.offset_us) < TIME_MAX
+        ):
+            raise PlanError(
+                "a window's range and slide must be positive",
+                value=self,
+                hint=f"use times from 1 to {TIME_MAX - 1}",
+            )
 
     @property
     def overlap(self) -> float:
@@ -66,5 +75,6 @@ def classes_of(shape: Shape) -> tuple[EdgeClass, ...]:
 
 
 def edge_rate(shapes: Iterable[Shape], effort: float = 1.0) -> EdgeRate:
-    """E of a tree of these windows, with `effort` of the usual work; the same for the same windows."""
+    """E of a tree of these windows, with `effort` of the usual work; the same for the same
+    windows."""
     return EdgeRate(*density({c for shape in shapes for c in classes_of(shape)}, effort))

@@ -1,8 +1,9 @@
 """Trees that queries join and leave one at a time: the working half of Incremental Weave Share.
 
-Every tree is a column of bits over points (`edge_points.py`), so a query is held against all trees in one pass.  Which
-trees have which class is kept too: it says what is left of a tree's edges when a query leaves.  A window that is not
-on the points so far (its slide does not divide the period) has the points chosen anew; drawn points learn it instead.
+Every tree is a column of bits over points (`edge_points.py`), so a query is held against all trees
+in one pass.  Which trees have which class is kept too: it says what is left of a tree's edges when
+a query leaves.  A window that is not on the points so far (its slide does not divide the period)
+has the points chosen anew; drawn points learn it instead.
 """
 
 from __future__ import annotations
@@ -27,9 +28,12 @@ REPOINTED_MAX, LEARNT_MAX = 64, 4_096  # queries of a forest that takes in new p
 
 
 class Forest:
-    """Queries by number, each in one tree.  Merges that cost less than `limit` edges examined are done."""
+    """Queries by number, each in one tree.  Merges that cost less than `limit` edges examined are
+    done."""
 
-    def __init__(self, limit: float, shapes: Mapping[int, Shape], trees: Sequence[Iterable[int]]) -> None:
+    def __init__(
+        self, limit: float, shapes: Mapping[int, Shape], trees: Sequence[Iterable[int]]
+    ) -> None:
         self.comparisons = 0
         self._limit = limit
         self._shapes: dict[int, Shape] = {}
@@ -69,7 +73,8 @@ class Forest:
         return self.are_sampled and self._bits.shape[0] > 2 * DRAWN_WORDS_MAX
 
     def is_dear(self, shape: Shape) -> bool:
-        """Whether this window, which the points do not know, would take longer than one more query may."""
+        """Whether this window, which the points do not know, would take longer than one more query
+        may."""
         if len(self) <= REPOINTED_MAX or self._points is None:
             return False
         if isinstance(self._points, SampledPoints):
@@ -85,7 +90,8 @@ class Forest:
         return len(self._queries), float(self._edges @ self._overlap) / span
 
     def add(self, query: int, shape: Shape) -> None:
-        """The query joins the tree it weaves best with, or has its own; a tree that grew may join another."""
+        """The query joins the tree it weaves best with, or has its own; a tree that grew may join
+        another."""
         if query in self._shapes:
             raise PlanError("a query is in the plan already", value=query, hint="drop it first")
         words, masks, own = self._look(_columns(shape))
@@ -135,7 +141,9 @@ class Forest:
         words = np.flatnonzero(column)
         return words, column[words], float(self._weight[words] @ np.bitwise_count(column[words]))
 
-    def _best(self, words: Ints, masks: Words, edges: float, overlap: float, but: int) -> tuple[int, float]:
+    def _best(
+        self, words: Ints, masks: Words, edges: float, overlap: float, but: int
+    ) -> tuple[int, float]:
         """The tree that is cheapest to merge with, and what that costs."""
         assert self._points is not None
         self.comparisons += len(self._queries)
@@ -215,7 +223,10 @@ class Forest:
         if free.size:
             return int(free[0])
         columns = self._overlap.size
-        self._overlap, self._edges = np.resize(self._overlap, 2 * columns), np.resize(self._edges, 2 * columns)
+        self._overlap, self._edges = (
+            np.resize(self._overlap, 2 * columns),
+            np.resize(self._edges, 2 * columns),
+        )
         self._grows = np.append(self._grows, np.zeros(columns, np.bool_))
         self._overlap[columns:] = self._edges[columns:] = 0.0
         if 2 * self._bits.size > BITS_MAX:
@@ -241,7 +252,9 @@ class Forest:
             self._bits &= ~mask
         if learnt.words:
             first = self._bits.shape[0]
-            self._bits = np.vstack((self._bits, np.zeros((learnt.words, self._overlap.size), np.uint64)))
+            self._bits = np.vstack(
+                (self._bits, np.zeros((learnt.words, self._overlap.size), np.uint64))
+            )
             for c, numbers in learnt.gained.items():
                 for tree in self._owners.get(c, ()):
                     mark_points(numbers, tree, self._bits)
@@ -255,15 +268,23 @@ class Forest:
 
     def _repoint(self, more: Classes) -> None:
         """Choose points for all classes and some more, and mark every tree on them."""
-        rows = [(c.residue, c.modulus, tree) for c, owners in self._owners.items() for tree in owners]
+        rows = [
+            (c.residue, c.modulus, tree) for c, owners in self._owners.items() for tree in owners
+        ]
         columns = np.array(rows, np.int64).reshape(-1, 3).T
         own = Classes(*np.ascontiguousarray(columns))
-        every = Classes(np.append(own.residues, more.residues), np.append(own.moduli, more.moduli), NONE)
+        every = Classes(
+            np.append(own.residues, more.residues), np.append(own.moduli, more.moduli), NONE
+        )
         words_max = max(1, BITS_MAX // self._overlap.size)
         drawn_max = min(words_max, DRAWN_WORDS_MAX)
-        self._points = period_points(every, words_max, merged=False) or SampledPoints(every, drawn_max)
+        self._points = period_points(every, words_max, merged=False) or SampledPoints(
+            every, drawn_max
+        )
         self._bits = self._points.mark(own, self._overlap.size)
-        self._edges = self._weighed(np.arange(self._bits.shape[0]), np.full(self._bits.shape[0], ~np.uint64(0)))
+        self._edges = self._weighed(
+            np.arange(self._bits.shape[0]), np.full(self._bits.shape[0], ~np.uint64(0))
+        )
 
 
 NO_CLASSES = Classes(NONE, NONE, NONE)

@@ -1,8 +1,9 @@
 """The compiled half of Weave Share: edges as bits, common edges as counts, and the greedy loop.
 
-A tree's edges are bits over points that stand for all times (`edge_points.py`); a word of 64 of them has one weight,
-what each of its points is worth.  Bits are kept by word, `[word, tree]`, so that one pass over a word compares one
-tree with all the others.  Weights of neighbouring words are mostly equal: counts stay integers until they change.
+A tree's edges are bits over points that stand for all times (`edge_points.py`); a word of 64 of
+them has one weight, what each of its points is worth.  Bits are kept by word, `[word, tree]`, so
+that one pass over a word compares one tree with all the others.  Weights of neighbouring words are
+mostly equal: counts stay integers until they change.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def ones(word: np.uint64) -> np.int64:
 
 
 @numba.njit(cache=True, nogil=True)
-def add_common(bits: Words, weight: Floats, words: Ints, masks: Words, first: int, out: Floats) -> None:
+def add_common(
+    bits: Words, weight: Floats, words: Ints, masks: Words, first: int, out: Floats
+) -> None:
     """out[k] += what the points of `masks` are worth that tree k has too, for k ≥ first."""
     counts = np.zeros(out.size, np.int64)
     for n in range(words.size):
@@ -51,7 +54,11 @@ def pick(mine: Words, other: Words, how: int, words: Ints, masks: Words) -> int:
     """The words where (both, only other, only mine)[how] has bits; how many words."""
     found = 0
     for w in range(mine.size):
-        mask = mine[w] & other[w] if how == 0 else (other[w] & ~mine[w] if how == 1 else mine[w] & ~other[w])
+        mask = (
+            mine[w] & other[w]
+            if how == 0
+            else (other[w] & ~mine[w] if how == 1 else mine[w] & ~other[w])
+        )
         if mask:
             words[found] = w
             masks[found] = mask
@@ -75,9 +82,11 @@ def common_of_trees(bits: Words, weight: Floats) -> Floats:
 
 @numba.njit(cache=True, nogil=True)
 def common_of_pairs(residues: Ints, group: Ints, divisor: Ints, worth: Floats) -> Floats:
-    """The same for trees of one window each: `residues[tree]` are one or two (else -1) on the modulus of `group`.
+    """The same for trees of one window each: `residues[tree]` are one or two (else -1) on the
+    modulus of `group`.
 
-    Two classes meet iff their residues agree modulo the greatest common `divisor`; then once in the lcm (`worth`).
+    Two classes meet iff their residues agree modulo the greatest common `divisor`; then once in the
+    lcm (`worth`).
     """
     trees = group.size
     common = np.empty((trees, trees))
@@ -94,14 +103,23 @@ def common_of_pairs(residues: Ints, group: Ints, divisor: Ints, worth: Floats) -
 
 
 @numba.njit(cache=True, nogil=True, inline="always")
-def penalty(edges_x: float, edges_y: float, common: float, overlap_x: float, overlap_y: float) -> float:
-    """What merging x and y adds to the final aggregation: each examines the edges only the other has."""
+def penalty(
+    edges_x: float, edges_y: float, common: float, overlap_x: float, overlap_y: float
+) -> float:
+    """What merging x and y adds to the final aggregation: each examines the edges only the other
+    has."""
     return (edges_y - common) * overlap_x + (edges_x - common) * overlap_y
 
 
 @numba.njit(cache=True, nogil=True)
 def scan(
-    i: int, alive: Flags, common: Floats, edges: Floats, overlap: Floats, best: Floats, partner: Ints
+    i: int,
+    alive: Flags,
+    common: Floats,
+    edges: Floats,
+    overlap: Floats,
+    best: Floats,
+    partner: Ints,
 ) -> None:
     """The cheapest partner of i among later trees, the first of equals."""
     best[i], partner[i] = np.inf, -1
@@ -114,13 +132,21 @@ def scan(
 
 @numba.njit(cache=True, nogil=True)
 def unite(
-    i: int, j: int, bits: Words, trees: Words, weight: Floats, alive: Flags, common: Floats, edges: Floats,
+    i: int,
+    j: int,
+    bits: Words,
+    trees: Words,
+    weight: Floats,
+    alive: Flags,
+    common: Floats,
+    edges: Floats,
     overlap: Floats,
-) -> None:  # fmt: skip
-    """Tree j goes into i.  Common edges with all others follow from those of i and j, and from few words.
+) -> None:
+    """Tree j goes into i.  Common edges with all others follow from those of i and j, and from few
+    words.
 
-    |(I∪J)∩K| = |I∩K| + |J∩K| − |I∩J∩K| = |I∩K| + |(J∖I)∩K| = |J∩K| + |(I∖J)∩K|: the shortest list of words is used.
-    `trees` are the bits once more, by tree.
+    |(I∪J)∩K| = |I∩K| + |J∩K| − |I∩J∩K| = |I∩K| + |(J∖I)∩K| = |J∩K| + |(I∖J)∩K|: the shortest list
+    of words is used. `trees` are the bits once more, by tree.
     """
     words, masks = np.empty((3, weight.size), np.int64), np.empty((3, weight.size), np.uint64)
     sizes = np.empty(3, np.int64)
@@ -146,14 +172,22 @@ def unite(
 
 @numba.njit(cache=True, nogil=True)
 def weave_greedily(
-    bits: Words, weight: Floats, common: Floats, edges: Floats, overlap: Floats, alive: Flags, limit: float, keep: int,
+    bits: Words,
+    weight: Floats,
+    common: Floats,
+    edges: Floats,
+    overlap: Floats,
+    alive: Flags,
+    limit: float,
+    keep: int,
     pairs: Ints,
-) -> int:  # fmt: skip
-    """Merge the cheapest pair, the first of equals, until none costs less than `limit` or `keep` trees are left.
+) -> int:
+    """Merge the cheapest pair, the first of equals, until none costs less than `limit` or `keep`
+    trees are left.
 
-    All trees come alive.  The merges go to `pairs`; returns how many.  A tree owns its pairs with later
-    trees.  When its best partner is gone, its best is still a lower bound, and is looked for again only once it is the
-    lowest of all.
+    All trees come alive.  The merges go to `pairs`; returns how many.  A tree owns its pairs with
+    later trees.  When its best partner is gone, its best is still a lower bound, and is looked for
+    again only once it is the lowest of all.
     """
     trees, by_tree = alive.size, np.ascontiguousarray(bits.T)
     stale, best, partner = np.zeros(trees, np.bool_), np.full(trees, np.inf), np.full(trees, -1)

@@ -1,7 +1,9 @@
-"""Weave Share as printed (CIKM'11, figure 2), and its three optimisations of section 8, each on its own switch.
+"""Weave Share as printed (CIKM'11, figure 2), and its three optimisations of section 8, each on its
+own switch.
 
-Kept beside `weave.py` for two reasons: plans must be the same with and without all that is clever there, and figure 14
-asks what each optimisation is worth.  A tree is a set of edges in its own composite slide, the lcm of its slides.
+Kept beside `weave.py` for two reasons: plans must be the same with and without all that is clever
+there, and figure 14 asks what each optimisation is worth.  A tree is a set of edges in its own
+composite slide, the lcm of its slides.
 
 I    a table of pairs: only those of the tree just merged are computed again
 II   edges as flags over the composite slide; common edges are counted by probing instead of sorting
@@ -36,7 +38,12 @@ class Variant:
     reorder: bool = False
 
 
-NAIVE, FIRST, SECOND, THIRD = Variant(), Variant(True), Variant(True, True), Variant(True, True, True)
+NAIVE, FIRST, SECOND, THIRD = (
+    Variant(),
+    Variant(True),
+    Variant(True, True),
+    Variant(True, True, True),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +59,15 @@ class NaiveTree:
 def weave_naively(
     shapes: Sequence[Shape], rate: float, weights: Weights = EVEN, variant: Variant = NAIVE
 ) -> tuple[tuple[int, ...], ...]:
-    """The queries of each tree: the pair with the largest reduction is merged, the first of equals, while positive."""
+    """The queries of each tree: the pair with the largest reduction is merged, the first of equals,
+    while positive."""
     period = bounded_lcm({c.modulus for s in shapes for c in classes_of(s)}, FLAGS_MAX)
     if not period:
-        raise PlanError("the slides have too long a period for the naive loop", value=f"{len(shapes)} windows",
-                        hint=f"an lcm of at most {FLAGS_MAX}, or headrace.families.windows.weave.weave")  # fmt: skip
+        raise PlanError(
+            "the slides have too long a period for the naive loop",
+            value=f"{len(shapes)} windows",
+            hint=f"an lcm of at most {FLAGS_MAX}, or headrace.families.windows.weave.weave",
+        )
     limit = rate * weights.row / weights.merge * period
     trees: list[NaiveTree | None] = [_tree(q, s) for q, s in enumerate(shapes)]
     table: dict[tuple[int, int], float] = {}
@@ -94,7 +105,9 @@ def _merged(x: NaiveTree | None, y: NaiveTree | None) -> NaiveTree:
     slide = math.lcm(x.slide, y.slide)
     flags = np.tile(x.flags, slide // x.slide) | np.tile(y.flags, slide // y.slide)
     queries = tuple(sorted(x.queries + y.queries))
-    return NaiveTree(queries, x.classes | y.classes, x.overlap + y.overlap, slide, np.flatnonzero(flags), flags)
+    return NaiveTree(
+        queries, x.classes | y.classes, x.overlap + y.overlap, slide, np.flatnonzero(flags), flags
+    )
 
 
 def _enumerated(classes: frozenset[EdgeClass], slide: int) -> Ints:

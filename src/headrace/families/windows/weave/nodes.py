@@ -1,8 +1,8 @@
 """What Weave Share merges: nodes of edges and overlap; and the greedy over all pairs of them.
 
-Queries whose windows have the same edges are one node from the start: merging them costs nothing, so the greedy would
-do it first.  What a merge of x and y costs is (E_y − C)·Ω_x + (E_x − C)·Ω_y with C common edges; of equal costs, the
-pair with the lowest numbers is merged.
+Queries whose windows have the same edges are one node from the start: merging them costs nothing,
+so the greedy would do it first.  What a merge of x and y costs is (E_y − C)·Ω_x + (E_x − C)·Ω_y
+with C common edges; of equal costs, the pair with the lowest numbers is merged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ WORDS_FAST = 1 << 11  # of one tree: points are drawn rather than have more
 
 @dataclass(frozen=True, slots=True)
 class Nodes:
-    """Classes, each owned by a node, and Ω of each node.  `are_single`: each has the edges of one window."""
+    """Classes, each owned by a node, and Ω of each node.  `are_single`: each has the edges of one
+    window."""
 
     classes: Classes
     overlap: Floats
@@ -51,7 +52,8 @@ class Nodes:
 
 
 class Woven(NamedTuple):
-    """The tree of each node, numbered by their first nodes; the merges in order, by the first nodes of two trees."""
+    """The tree of each node, numbered by their first nodes; the merges in order, by the first nodes
+    of two trees."""
 
     tree_of: Ints
     pairs: Ints
@@ -81,7 +83,8 @@ def summed(places: Ints, values: Floats) -> Floats:
 
 
 def numbered(*columns: Ints) -> tuple[Ints, Ints]:
-    """Equal rows get one number, in order of first appearance; the number of each row, and the first row of each."""
+    """Equal rows get one number, in order of first appearance; the number of each row, and the
+    first row of each."""
     order = np.lexsort(columns)
     new = np.append(True, np.any([c[order][1:] != c[order][:-1] for c in columns], axis=0))
     first = order[new]  # lexsort is stable
@@ -93,15 +96,27 @@ def numbered(*columns: Ints) -> tuple[Ints, Ints]:
 
 
 def weave_pairs(nodes: Nodes, limit: float, keep: int = 1, words_max: int = WORDS_EXACT) -> Woven:
-    """Merge the cheapest pair while it costs less than `limit` and more than `keep` trees are left."""
+    """Merge the cheapest pair while it costs less than `limit` and more than `keep` trees are
+    left."""
     points, bits, common = compared(nodes, words_max)
     edges, overlap, number = np.diag(common).copy(), nodes.overlap.copy(), np.arange(nodes.count)
     pairs, done = np.empty((nodes.count, 2), np.int64), 0
     while True:
         alive = np.ones(number.size, np.bool_)
-        least = max(keep, number.size // 2)  # then without the dead ones: what is left is nearer to the processor
-        more = weave_greedily(bits, points.weight, common, edges, overlap, alive, limit * points.span, least,
-                              pairs[done:])  # fmt: skip
+        least = max(
+            keep, number.size // 2
+        )  # then without the dead ones: what is left is nearer to the processor
+        more = weave_greedily(
+            bits,
+            points.weight,
+            common,
+            edges,
+            overlap,
+            alive,
+            limit * points.span,
+            least,
+            pairs[done:],
+        )
         pairs[done : done + more] = number[pairs[done : done + more]]
         done += more
         if number.size - more > least or least == keep:
@@ -111,7 +126,8 @@ def weave_pairs(nodes: Nodes, limit: float, keep: int = 1, words_max: int = WORD
 
 
 def compared(nodes: Nodes, words_max: int) -> tuple[Points, Words, Floats]:
-    """Points, the bits of each node, and common edges of every two: on the diagonal, edges of each."""
+    """Points, the bits of each node, and common edges of every two: on the diagonal, edges of
+    each."""
     exact = period_points(nodes.classes, words_max)
     points = exact or SampledPoints(nodes.classes, words_max)
     bits = points.mark(nodes.classes, nodes.count)

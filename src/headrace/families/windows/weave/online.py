@@ -1,13 +1,16 @@
-"""Incremental Weave Share: queries come and go, and the plan is rebuilt when it has drifted (CIKM'11, section 5.2).
+"""Incremental Weave Share: queries come and go, and the plan is rebuilt when it has drifted
+(CIKM'11, section 5.2).
 
-A new query becomes a tree and is merged where that pays; a query that leaves has its tree tried against all others
-(`forest.py`).  Such a plan is worse than one from scratch, by how much nobody knows without making it.  So the
-cost of plans made from scratch is remembered against their number of queries, extrapolated along its slope, and a
-rebuild is due when the plan costs more than that by the tolerance.  The curve is concave, and a slope of long ago too
-steep: beyond `reach` times the queries of the last rebuild it is not trusted, and a rebuild is due as well.
+A new query becomes a tree and is merged where that pays; a query that leaves has its tree tried
+against all others (`forest.py`).  Such a plan is worse than one from scratch, by how much nobody
+knows without making it.  So the cost of plans made from scratch is remembered against their number
+of queries, extrapolated along its slope, and a rebuild is due when the plan costs more than that by
+the tolerance.  The curve is concave, and a slope of long ago too steep: beyond `reach` times the
+queries of the last rebuild it is not trusted, and a rebuild is due as well.
 
-A window whose edges the forest has no points for (its slide does not divide the period so far) would have all bits made
-anew.  In a large forest it *strays* instead: it is a tree of its own until the next rebuild takes it in.
+A window whose edges the forest has no points for (its slide does not divide the period so far)
+would have all bits made anew.  In a large forest it *strays* instead: it is a tree of its own until
+the next rebuild takes it in.
 
     if online.is_due():
         made = rebuild(online.snapshot())   # pure, may run in another thread
@@ -46,7 +49,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A plan from scratch (its numbers are places in the snapshot), and the forest that takes over."""
+    """A plan from scratch (its numbers are places in the snapshot), and the forest that takes
+    over."""
 
     snapshot: Snapshot
     plan: Plan
@@ -85,13 +89,22 @@ class OnlineWeave:
     """The plan of the queries registered now."""
 
     def __init__(
-        self, rate: float, weights: Weights = EVEN, tolerance: float = TOLERANCE, reach: float = REACH
+        self,
+        rate: float,
+        weights: Weights = EVEN,
+        tolerance: float = TOLERANCE,
+        reach: float = REACH,
     ) -> None:
         if not (0 <= rate < math.inf and tolerance >= 0 and reach >= 1):
-            raise PlanError("a rate or a tolerance is negative, or a reach is below 1", value=(rate, tolerance, reach))
+            raise PlanError(
+                "a rate or a tolerance is negative, or a reach is below 1",
+                value=(rate, tolerance, reach),
+            )
         self._rate, self._weights, self._tolerance, self._reach = rate, weights, tolerance, reach
         self._forest = Forest(self.snapshot_of({}).limit, {}, [])
-        self._curve = CostCurve(0, rate * weights.row)  # no query, and yet a tree: where the line begins
+        self._curve = CostCurve(
+            0, rate * weights.row
+        )  # no query, and yet a tree: where the line begins
         self._comparisons = 0
         self._strays: dict[int, Shape] = {}
 
@@ -128,7 +141,9 @@ class OnlineWeave:
         """By the points that trees are compared on: exact unless they are drawn."""
         count, merges = self._forest.measure()
         merges += sum(s.overlap / c.modulus for s in self._strays.values() for c in classes_of(s))
-        return (count + len(self._strays)) * self._weights.row * self._rate + self._weights.merge * merges
+        return (
+            count + len(self._strays)
+        ) * self._weights.row * self._rate + self._weights.merge * merges
 
     @property
     def comparisons(self) -> int:
@@ -141,10 +156,13 @@ class OnlineWeave:
         return self.cost / expected - 1 if expected > 0 else 0.0
 
     def is_due(self) -> bool:
-        """Whether to rebuild: the plan has drifted, some stray, or nothing is known about plans of this size."""
+        """Whether to rebuild: the plan has drifted, some stray, or nothing is known about plans of
+        this size."""
         if len(self) < 2:
             return False
-        unknown = not self._curve.reaches(len(self), self._reach) or len(self._strays) > STRAYS_MAX * len(self)
+        unknown = not self._curve.reaches(len(self), self._reach) or len(
+            self._strays
+        ) > STRAYS_MAX * len(self)
         return unknown or self._forest.is_crowded or self.deviation() > self._tolerance
 
     def snapshot(self) -> Snapshot:

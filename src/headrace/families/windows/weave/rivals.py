@@ -1,8 +1,10 @@
-"""What Weave Share is measured against: the other plans of CIKM'11, section 6, and the best plan there is.
+"""What Weave Share is measured against: the other plans of CIKM'11, section 6, and the best plan
+there is.
 
-No Share and Shared are the two ends; Random knows nothing.  Insert-then-Weave takes queries in the order given, each
-into the tree with the largest weaveability if that pays, and then merges trees.  Local Search starts from No Share
-and moves one query at a time, always the best move.  Exhaustive tries all partitions of a few queries.
+No Share and Shared are the two ends; Random knows nothing.  Insert-then-Weave takes queries in the
+order given, each into the tree with the largest weaveability if that pays, and then merges trees.
+Local Search starts from No Share and moves one query at a time, always the best move.  Exhaustive
+tries all partitions of a few queries.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from headrace.families.windows.weave.edge_kernels import Ints
 from headrace.families.windows.weave.edges import Shape, edge_rate
 from headrace.families.windows.weave.kernels import add_common
 from headrace.families.windows.weave.move_kernels import search
-from headrace.families.windows.weave.nodes import WORDS_EXACT, Nodes, compared, nodes_of, weave_pairs
+from headrace.families.windows.weave.nodes import (
+    WORDS_EXACT,
+    Nodes,
+    compared,
+    nodes_of,
+    weave_pairs,
+)
 from headrace.families.windows.weave.weave import EVEN, Plan, Weights, plan_of
 
 EXHAUSTIVE_MAX = 8
@@ -47,10 +55,16 @@ def insert_then_weave(shapes: Sequence[Shape], rate: float, weights: Weights = E
 
 
 def _inserted(nodes: Nodes, limit: float) -> Ints:
-    """The tree of each node after it joined the one it shares the largest part of its edges with."""
+    """The tree of each node after it joined the one it shares the largest part of its edges
+    with."""
     points, bits, common = compared(nodes, WORDS_EXACT)
     trees = np.zeros_like(bits)
-    edges, overlap, tree_of, count = np.zeros(nodes.count), np.zeros(nodes.count), np.zeros(nodes.count, np.int64), 0
+    edges, overlap, tree_of, count = (
+        np.zeros(nodes.count),
+        np.zeros(nodes.count),
+        np.zeros(nodes.count, np.int64),
+        0,
+    )
     for n in range(nodes.count):
         words = np.flatnonzero(bits[:, n])
         met = np.zeros(nodes.count)
@@ -67,7 +81,9 @@ def _inserted(nodes: Nodes, limit: float) -> Ints:
     return tree_of
 
 
-def local_search(shapes: Sequence[Shape], rate: float, moves_max: int, weights: Weights = EVEN) -> Plan:
+def local_search(
+    shapes: Sequence[Shape], rate: float, moves_max: int, weights: Weights = EVEN
+) -> Plan:
     """From No Share the best move of one query, at most `moves_max` times or until none pays."""
     nodes, node_of = nodes_of(shapes)
     points, bits, _ = compared(nodes, WORDS_EXACT)
@@ -76,7 +92,9 @@ def local_search(shapes: Sequence[Shape], rate: float, moves_max: int, weights: 
     starts = np.searchsorted(held, np.arange(nodes.count + 1))
     overlap = np.array([s.overlap for s in shapes])
     limit = rate * weights.row / weights.merge * points.span
-    tree_of = search(found, starts, node_of, np.repeat(points.weight, 64), overlap, limit, moves_max)
+    tree_of = search(
+        found, starts, node_of, np.repeat(points.weight, 64), overlap, limit, moves_max
+    )
     return _by_label(tree_of, shapes, rate, weights)
 
 
@@ -84,16 +102,27 @@ def exhaustive(shapes: Sequence[Shape], rate: float, weights: Weights = EVEN) ->
     """The cheapest of all partitions."""
     count = len(shapes)
     if count > EXHAUSTIVE_MAX:
-        raise PlanError("too many queries to try all partitions", value=count,
-                        hint=f"use at most {EXHAUSTIVE_MAX}, or weave them")  # fmt: skip
+        raise PlanError(
+            "too many queries to try all partitions",
+            value=count,
+            hint=f"use at most {EXHAUSTIVE_MAX}, or weave them",
+        )
     chosen = [[shapes[q] for q in range(count) if mask >> q & 1] for mask in range(1 << count)]
-    costs = [weights.row * rate + weights.merge * edge_rate(c).rate * sum(s.overlap for s in c) for c in chosen]
+    costs = [
+        weights.row * rate + weights.merge * edge_rate(c).rate * sum(s.overlap for s in c)
+        for c in chosen
+    ]
     best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
     for mask in range(1, 1 << count):
         low = mask & -mask  # the tree of the first query, and the best of the others
         rest = mask ^ low
         parts = [low | sub for sub in range(rest + 1) if sub & rest == sub]
-        best.append(min((costs[part] + best[mask ^ part][0], (*best[mask ^ part][1], part)) for part in parts))
+        best.append(
+            min(
+                (costs[part] + best[mask ^ part][0], (*best[mask ^ part][1], part))
+                for part in parts
+            )
+        )
     groups = ([q for q in range(count) if part >> q & 1] for part in best[-1][1])
     return plan_of(groups, shapes, rate, weights)
 

@@ -1,10 +1,11 @@
-"""Weave Share: which windows share one tree of partial aggregates (Guirguis et al., CIKM'11, sections 4 and 5).
+"""Weave Share: which windows share one tree of partial aggregates (Guirguis et al., CIKM'11,
+sections 4 and 5).
 
-A tree takes every row once and cuts at the edges of all its windows.  With λ rows and E edges a unit of time, and
-Ω = Σ r/s of its windows, it costs λ + E·Ω: each window examines the edges of the whole tree.  Merging two trees saves
-one λ and costs what each must examine of the other's edges.  Weave Share starts with a tree a query and merges the
-cheapest pair while that is below λ.  One tree for all (Shared) and one each (No Share) are tried too: the plan is
-never dearer than either.
+A tree takes every row once and cuts at the edges of all its windows.  With λ rows and E edges a
+unit of time, and Ω = Σ r/s of its windows, it costs λ + E·Ω: each window examines the edges of the
+whole tree.  Merging two trees saves one λ and costs what each must examine of the other's edges.
+Weave Share starts with a tree a query and merges the cheapest pair while that is below λ.  One tree
+for all (Shared) and one each (No Share) are tried too: the plan is never dearer than either.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Tree:
 class Plan:
     """Trees by their first query, and what all of them cost a unit of time.
 
-    `sampled` says that trees were compared by drawn times; the edges of each were counted afterwards.
+    `sampled` says that trees were compared by drawn times; the edges of each were counted
+    afterwards.
     """
 
     trees: tuple[Tree, ...]
@@ -66,7 +68,9 @@ class Plan:
         return any(tree.edges.is_estimated for tree in self.trees)
 
 
-def weave(shapes: Sequence[Shape], rate: float, weights: Weights = EVEN, exact_max: int = NODES_EXACT) -> Plan:
+def weave(
+    shapes: Sequence[Shape], rate: float, weights: Weights = EVEN, exact_max: int = NODES_EXACT
+) -> Plan:
     """The plan for these windows and `rate` rows a unit of time; the same for the same input.
 
     Above `exact_max` windows with different edges, blocks of them are woven apart first.
@@ -81,11 +85,17 @@ def weave(shapes: Sequence[Shape], rate: float, weights: Weights = EVEN, exact_m
     return _cheapest(woven, shapes, rate, weights)
 
 
-def plan_of(groups: Iterable[Iterable[int]], shapes: Sequence[Shape], rate: float, weights: Weights = EVEN) -> Plan:
+def plan_of(
+    groups: Iterable[Iterable[int]], shapes: Sequence[Shape], rate: float, weights: Weights = EVEN
+) -> Plan:
     """The plan that shares exactly within these groups of query numbers."""
     ordered = sorted(tuple(sorted(group)) for group in groups)
     trees = tuple(
-        Tree(group, edge_rate((shapes[q] for q in group), 1 / len(ordered)), sum(shapes[q].overlap for q in group))
+        Tree(
+            group,
+            edge_rate((shapes[q] for q in group), 1 / len(ordered)),
+            sum(shapes[q].overlap for q in group),
+        )
         for group in ordered
     )
     return Plan(trees, cost_of(trees, rate, weights))
@@ -93,11 +103,14 @@ def plan_of(groups: Iterable[Iterable[int]], shapes: Sequence[Shape], rate: floa
 
 def cost_of(trees: Iterable[Tree], rate: float, weights: Weights = EVEN) -> float:
     """m·row·λ + merge·Σ E·Ω."""
-    return sum(weights.row * rate + weights.merge * tree.edges.rate * tree.overlap for tree in trees)
+    return sum(
+        weights.row * rate + weights.merge * tree.edges.rate * tree.overlap for tree in trees
+    )
 
 
 def weaveability(some: Iterable[Shape], others: Iterable[Shape]) -> float:
-    """Common edges of two trees, of all their edges: 1 if they cut at the same times, 0 if never."""
+    """Common edges of two trees, of all their edges: 1 if they cut at the same times, 0 if
+    never."""
     x, y = tuple(some), tuple(others)
     alone, other, both = edge_rate(x), edge_rate(y), edge_rate(x + y)
     if alone.fraction is not None and other.fraction is not None and both.fraction:
@@ -105,7 +118,9 @@ def weaveability(some: Iterable[Shape], others: Iterable[Shape]) -> float:
     return max(0.0, (alone.rate + other.rate) / both.rate - 1)
 
 
-def _assembled(nodes: Nodes, node_of: Ints, tree_of: Ints, rate: float, weights: Weights, sampled: bool) -> Plan:
+def _assembled(
+    nodes: Nodes, node_of: Ints, tree_of: Ints, rate: float, weights: Weights, sampled: bool
+) -> Plan:
     """Nodes in trees as a plan of queries, every tree's edges counted."""
     count = int(tree_of.max()) + 1
     merged = nodes.merged(tree_of)
@@ -114,7 +129,9 @@ def _assembled(nodes: Nodes, node_of: Ints, tree_of: Ints, rate: float, weights:
     starts = np.searchsorted(merged.classes.owners, np.arange(count + 1)).tolist()
     classes = list(map(EdgeClass, merged.classes.residues.tolist(), merged.classes.moduli.tolist()))
     rates = [EdgeRate(*density(classes[a:b], 1 / count)) for a, b in pairwise(starts)]
-    trees = tuple(Tree(tuple(queries[t].tolist()), rates[t], float(merged.overlap[t])) for t in range(count))
+    trees = tuple(
+        Tree(tuple(queries[t].tolist()), rates[t], float(merged.overlap[t])) for t in range(count)
+    )
     return Plan(trees, cost_of(trees, rate, weights), sampled)
 
 
@@ -124,7 +141,9 @@ def _cheapest(woven: Plan, shapes: Sequence[Shape], rate: float, weights: Weight
     most = max(tree.edges.rate for tree in woven.trees)  # one tree for all has at least these edges
     overlap = sum(tree.overlap for tree in woven.trees)
     if len(woven.trees) > 1 and weights.row * rate + weights.merge * most * overlap < best.cost:
-        best = min(best, plan_of([range(len(shapes))], shapes, rate, weights), key=lambda plan: plan.cost)
+        best = min(
+            best, plan_of([range(len(shapes))], shapes, rate, weights), key=lambda plan: plan.cost
+        )
     alone = sum(weights.row * rate + weights.merge * alone_cost(shape) for shape in shapes)
     if alone < best.cost * (1 - ROUNDING):
         return plan_of(([q] for q in range(len(shapes))), shapes, rate, weights)
