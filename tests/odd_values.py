@@ -64,6 +64,7 @@ TEXTS = (
 DECIMALS = tuple(
     Decimal(f"{sign * n}E-10") for sign in (1, -1) for n in (0, 1, 5, 10**10, 10**38 - 1, 10**37)
 )
+# 1970, years 1 and 9999 and a day beyond each
 DATES = (
     0,
     -1,
@@ -73,7 +74,7 @@ DATES = (
     10_957,
     -719_163,
     2_932_897,
-)  # 1970, years 1 and 9999 and a day beyond each
+)
 # DST changes in Europe and America, leap days, years 1 and 9999 and a microsecond beyond each
 TIMES = (
     0,

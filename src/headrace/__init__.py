@@ -19,9 +19,9 @@ from headrace.reading import Answer, QueryInfo, last_seq
 from headrace.runtime.statistics import RoundStats
 
 if TYPE_CHECKING:
-    from headrace.bills import QueryCost, StreamCost
+    from headrace.cost_attribution import QueryCost, StreamCost
     from headrace.describing import QueryDescription
-    from headrace.families.joins.notices import Notice
+    from headrace.families.joins.reading.notices import Notice
 
 __version__ = "0.1.0"
 
@@ -47,9 +47,9 @@ __all__ = [
     "last_seq",
 ]
 _LATER = {
-    "Notice": "headrace.families.joins.notices",
-    "QueryCost": "headrace.bills",
-    "StreamCost": "headrace.bills",
+    "Notice": "headrace.families.joins.reading.notices",
+    "QueryCost": "headrace.cost_attribution",
+    "StreamCost": "headrace.cost_attribution",
     "QueryDescription": "headrace.describing",
 }
 

@@ -39,9 +39,8 @@ class Config:
     # the catalog
     queries_max: int = 1_000_000
     name_length_max: int = 200
-    catalog_compact_bytes: int = (
-        4 << 20
-    )  # a larger log is written anew when most of it speaks of what is gone
+    # a larger log is written anew when most of it speaks of what is gone
+    catalog_compact_bytes: int = 4 << 20
     # rounds
     cut_rows_max: int = 2_000_000
     one_task_bytes_max: int = 16 << 20

@@ -33,7 +33,7 @@ class Disk:
         self.root = root
         self._broken: str | None = None
 
-    # -- primitives: a recording disk overrides exactly these ------------------------------
+    # -- primitives: a recording disk overrides exactly these --------------------------------------
 
     def mkdir(self, path: str) -> None:
         with self._guard("make folder", path):
@@ -75,7 +75,7 @@ class Disk:
             finally:
                 os.close(handle)
 
-    # -- composites --------------------------------------------------------------------------
+    # -- composites --------------------------------------------------------------------------------
 
     def make_root(self) -> None:
         """The root itself and its missing parents, durable."""

@@ -54,9 +54,9 @@ from headrace.values import TIMESTAMP, Field, Relation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headrace.bills import StreamCost
+    from headrace.cost_attribution import StreamCost
     from headrace.describing import QueryDescription
-    from headrace.families.joins.notices import Notice
+    from headrace.families.joins.reading.notices import Notice
     from headrace.planning import Plans
 
 PLANNED_AT_ONCE = 1_000
@@ -82,7 +82,7 @@ class Engine:
         self._readers: dict[str, Reader] = {}
         self._is_checked = False
 
-    # -- declare ----------------------------------------------------------------------------------
+    # -- declare -----------------------------------------------------------------------------------
 
     def create_stream(
         self,
@@ -179,8 +179,7 @@ class Engine:
         self._refresh()
         self.catalog.drop(names)
 
-    # -- run
-    # ----------------------------------------------------------------------------------------
+    # -- run ---------------------------------------------------------------------------------------
 
     @property
     def spark(self) -> SparkSession:
@@ -225,8 +224,7 @@ class Engine:
     ) -> None:
         self.close()
 
-    # -- ask
-    # ------------------------------------------------------------------------------------------
+    # -- ask ---------------------------------------------------------------------------------------
 
     def results(self, query: str, after: int | None = None, limit: int | None = None) -> pa.Table:
         """All committed answers of a query, with the columns of its SELECT (+ window_start,
@@ -271,7 +269,7 @@ class Engine:
     def notices(self, stream: str, after: int = -1) -> Iterator[Notice]:
         """Whom the rows of committed rounds of a stream or table affect, by joins and filters,
         round by round after `after`: compact records, to be shared by whoever delivers."""
-        from headrace.families.joins.notices import Notices
+        from headrace.families.joins.reading.notices import Notices
 
         check_texts(stream=stream)
         check_round(after)
@@ -281,8 +279,8 @@ class Engine:
 
     def explain(self, query: str | None = None) -> str:
         """How one query runs, or the whole shared plan, with costs."""
-        from headrace.costing import recent_stats
         from headrace.explaining import explain_all, explain_one
+        from headrace.forecast import recent_stats
 
         check_optional(query=query)
         self._refresh()
@@ -314,7 +312,7 @@ class Engine:
     def costs(self) -> Listing[StreamCost]:
         """What a round of each stream takes, split among its queries; from committed rounds,
         without Spark."""
-        from headrace.bills import stream_cost
+        from headrace.cost_attribution import stream_cost
 
         self._refresh()
         logs = self._all_logs()
@@ -331,7 +329,7 @@ class Engine:
             return Listing(
                 s for name, p in at_work if stream in (None, name) for s in list(p.recent)
             )
-        from headrace.costing import committed_stats
+        from headrace.forecast import committed_stats
 
         self._refresh()
         ledgers = {name: ledger for name, (ledger, _) in self._all_logs().items()}
@@ -349,8 +347,7 @@ class Engine:
 
         return Plans(self.catalog)
 
-    # -- inside
-    # -----------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _bind(self, sql: str, name: str) -> Query:
         """The query the text means, if a family can run it."""
@@ -436,9 +433,8 @@ class Engine:
                 self._answers,
                 lambda: self.spark,
             )
-            self._readers.setdefault(
-                family.name, family.reader(archive)
-            )  # readers may be several threads
+            # readers may be several threads
+            self._readers.setdefault(family.name, family.reader(archive))
         return self._readers[family.name]
 
     def _all_logs(self) -> dict[str, tuple[Ledger, AnswerLog]]:

@@ -15,9 +15,8 @@ MEASURED_MAX = 1_000  # names each of which is compared with an unknown one
 
 _HIDDEN_MIN = 4  # shorter ones are parts of too many words
 _hidden: set[str] = set()
-_USER = re.compile(
-    r"(://)[^/\s@:'\"]{1,256}:(?!\d{1,5}/)[^\s@'\"]{1,256}@"
-)  # a password may hold a slash
+# a password may hold a slash
+_USER = re.compile(r"(://)[^/\s@:'\"]{1,256}:(?!\d{1,5}/)[^\s@'\"]{1,256}@")
 # Texts may be a user's, of any length: counts are bounded, so that no text takes the square of its
 # length.
 _OPTION = re.compile(

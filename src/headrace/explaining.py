@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headrace.catalog.catalog import Catalog, Registered
-from headrace.costing import estimate_line, forecast
+from headrace.forecast import estimate_line, forecast
 from headrace.pausing import collector_paused
 from headrace.planning import Plans
 from headrace.reading import QueryInfo

@@ -102,8 +102,7 @@ class Pipelines:
     def is_running(self) -> bool:
         return self._thread is not None and self._failure is None
 
-    # -- to the end of what is there
-    # ----------------------------------------------------------------
+    # -- to the end of what is there ---------------------------------------------------------------
 
     def drain(self) -> None:
         """Read what is there, answer it, return."""
@@ -139,8 +138,7 @@ class Pipelines:
             else self._told(next((e for e in errors if e.code == GONE), errors[0]))
         )
 
-    # -- until it is stopped
-    # --------------------------------------------------------------------------
+    # -- until it is stopped -----------------------------------------------------------------------
 
     def start(self) -> None:
         self._hold()
@@ -163,9 +161,8 @@ class Pipelines:
             if self._thread is not None:
                 self._thread.join()
             self._end()
-            if (
-                self._thread is not None and self._failure is None
-            ):  # the last round may have failed just now
+            # the last round may have failed just now
+            if self._thread is not None and self._failure is None:
                 failed = next((p.error for p in self.by_name.values() if p.error), None)
                 self._failure = None if failed is None else self._told(failed)
         finally:
@@ -215,8 +212,7 @@ class Pipelines:
         if errors:
             raise errors[0]
 
-    # -- one pipeline
-    # ---------------------------------------------------------------------------------
+    # -- one pipeline ------------------------------------------------------------------------------
 
     def _busy_relations(self) -> list[Relation]:
         """Relations with a query to answer."""
@@ -268,8 +264,7 @@ class Pipelines:
             self._home.disk, self._config, self._catalog.relation, self._ledger_of, rests
         )
 
-    # -- looking after them
-    # -----------------------------------------------------------------------------
+    # -- looking after them ------------------------------------------------------------------------
 
     def _supervise(self) -> None:
         """Ends when it is told to, or when Spark is gone for good."""
@@ -288,9 +283,8 @@ class Pipelines:
     def _trouble(self) -> HeadraceError | None:
         """What is wrong now; an error of any kind, in this thread or another, is told as one of
         ours."""
-        if (
-            self._not_started is not None
-        ):  # looking after the streams would start Spark, and nobody would count that
+        # looking after the streams would start Spark, and nobody would count that
+        if self._not_started is not None:
             error, self._not_started = self._not_started, None
             return error
         if not self._spark.is_alive():
@@ -348,8 +342,7 @@ class Pipelines:
         """A pipeline does not know whose Spark it was."""
         return self._spark.gone() if error.code == GONE else error
 
-    # -- starting again
-    # -----------------------------------------------------------------------------------
+    # -- starting again ----------------------------------------------------------------------------
 
     def _may_restart(self, error: HeadraceError) -> bool:
         """A DataFrame dies with the Spark that made it, and a Spark that was given is not ours to
@@ -366,9 +359,8 @@ class Pipelines:
         did is looked at by the next turn of the supervisor."""
         self._note_commits()
         pause_s = self._restarts.next_pause_s()
-        with suppress(
-            HeadraceWarning
-        ):  # where warnings are errors, this one must not end the thread
+        # where warnings are errors, this one must not end the thread
+        with suppress(HeadraceWarning):
             warnings.warn(
                 f"{error.what}: it is started again in {pause_s:g} s", HeadraceWarning, stacklevel=1
             )

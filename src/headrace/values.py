@@ -9,9 +9,8 @@ from headrace.quoting import quote_name
 
 US_PER_MS = 1_000
 US_PER_S = 1_000_000
-ALWAYS_US = -(
-    1 << 62
-)  # before every row, 146,000 years before 1970; sums with ranges and grains stay within 64 bits
+# before every row, 146,000 years before 1970; sums with ranges and grains stay within 64 bits
+ALWAYS_US = -(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headrace.bench.cost import CASES, Trial, figures_of, fit
-from headrace.families.windows.cost import RATES, priced
-from headrace.families.windows.workload import Flow, quantities_of
+from headrace.families.windows.costs.cost import RATES, priced
+from headrace.families.windows.costs.workload import Flow, quantities_of
 from headrace.values import US_PER_S
 from tests.families.windows.test_cost import Ask, workload
 

@@ -16,7 +16,7 @@ from headrace.bench.joins_intervals import (
     values_of,
     wide,
 )
-from headrace.families.joins.interval_prefixes import PrefixIndex
+from headrace.families.joins.intervals.prefixes import PrefixIndex
 
 
 @pytest.mark.parametrize("share", SHARES.values())

@@ -9,7 +9,7 @@ import pytest
 from headrace.bench import joins_hotspots, joins_routing
 from headrace.bench.joins_routing import Extent, Outcome, b_with, cases, check, outcome, worst
 from headrace.bench.joins_workload import DOMAIN, draw_joined_rows, hot_shares, zipf_shares
-from headrace.families.joins.select_methods import METHODS
+from headrace.families.joins.selects.methods import METHODS
 
 TINY = Extent((2_000,), (0.1,), (1_500.0,))
 

@@ -179,9 +179,8 @@ def test_a_cut_or_changed_log_is_named(tmp_path: Path) -> None:
     for size in range(1, len(whole), 7):
         (tmp_path / PATH).write_bytes(whole[:size])
         if size < len(lines[0]) + 1:
-            assert (
-                Catalog(disk, OFTEN).version == 0
-            )  # the ledger says that it has lost committed changes
+            # the ledger says that it has lost committed changes
+            assert Catalog(disk, OFTEN).version == 0
         elif size < stood:
             with pytest.raises(CatalogError, match="damaged"):
                 Catalog(disk, OFTEN)

@@ -107,9 +107,8 @@ class Registrar(Actor):
             self.dropped += 1
         else:
             kind, sql = draw_query(r)
-            self._number += (
-                r.random() < 0.8
-            )  # else the last name is taken again, if it has been dropped
+            # else the last name is taken again, if it has been dropped
+            self._number += r.random() < 0.8
             name = f"{kind}_{self._number}"
             if name not in eng.catalog.queries:
                 eng.add(sql, name=name)

@@ -44,8 +44,7 @@ class Arena:
         self._stop_until_s = 0.0
         self._inputs: dict[str, dict[int, int]] = {name: {} for name in DDL}
 
-    # -- life
-    # ----------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         self.engine.start()
@@ -63,9 +62,8 @@ class Arena:
 
     def leave(self) -> None:
         if self.is_small:
-            subprocess.run(
-                ["umount", "--lazy", str(self.disk)], check=False
-            )  # readers of this process hold files
+            # readers of this process hold files
+            subprocess.run(["umount", "--lazy", str(self.disk)], check=False)
 
     def feed(self, *names: str) -> None:
         """Rows wait in each of these."""
@@ -92,8 +90,7 @@ class Arena:
             end = (self.logs / "follower.log").read_text(errors="replace")[-2000:]
             raise Failed(f"the follower has ended by itself:\n{end}")
 
-    # -- how far it is
-    # ---------------------------------------------------------------------------------
+    # -- how far it is -----------------------------------------------------------------------------
 
     def commits(self, *names: str) -> int:
         """Rounds committed by these relations, or by all: one after the other, so the newest

@@ -51,9 +51,8 @@ class Follower:
                     found = list(eng.watch(name, since=self._since.get(query_id), follow=False))
                 except CatalogError:
                     continue
-                if (
-                    _ids(eng).get(name) != query_id
-                ):  # dropped, and added again: whose answers these are is unknown
+                # dropped, and added again: whose answers these are is unknown
+                if _ids(eng).get(name) != query_id:
                     continue
                 for answer in found:
                     out.write(line_of(query_id, name, answer.seq, answer) + "\n")

@@ -119,9 +119,8 @@ class Judge:
         closed_us = newest_us[rounds[-1]] - LATE_US if rounds else 0
         first_us = min((_us(row["we"]) for _, row in ours), default=closed_us + 1)
         since_us = 0
-        if (
-            rounds and rounds[0] > 0
-        ):  # it came later: windows it has seen whole, and those it found a history for
+        # it came later: windows it has seen whole, and those it found a history for
+        if rounds and rounds[0] > 0:
             before_us = newest_us[rounds[0] - 1]
             if first_us <= before_us - LATE_US:
                 yield "it answers a window that was closed before it came"

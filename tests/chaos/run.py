@@ -155,8 +155,7 @@ class Run:
         arena.engine.start()
         return code
 
-    # -- the judge
-    # -----------------------------------------------------------------------------------------------
+    # -- the judge ---------------------------------------------------------------------------------
 
     def _check(self, arena: Arena) -> Verdict:
         """Read all that is there, stop, compare."""

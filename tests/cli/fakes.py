@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pyarrow as pa
 
-from headrace.bills import StreamCost
+from headrace.cost_attribution import StreamCost
 from headrace.errors import CatalogError
 from headrace.runtime.statistics import RoundStats
 

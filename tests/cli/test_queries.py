@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from typer.testing import Result
 
-from headrace.bills import QueryCost, StreamCost
+from headrace.cost_attribution import QueryCost, StreamCost
 from tests.cli.fakes import FakeEngine, FakeInfo
 
 Command = Callable[..., Result]

@@ -61,8 +61,7 @@ ODD: tuple[Any, ...] = (
 )
 
 
-# -- a home, and what it says
-# ---------------------------------------------------------------------------------
+# -- a home, and what it says ----------------------------------------------------------------------
 
 
 def rows(index: int) -> pa.Table:
@@ -169,8 +168,7 @@ def judged(race: Path, good: Looks, is_sealed: bool = False) -> list[str]:
     return wrong
 
 
-# -- bytes
-# ------------------------------------------------------------------------------------------------------
+# -- bytes -----------------------------------------------------------------------------------------
 
 
 def flip(path: Path, draw: Random) -> None:
@@ -225,8 +223,7 @@ def damage_somewhere(race: Path, draw: Random) -> str:
     return f"{damage.__name__} {file.relative_to(race)}"
 
 
-# -- values
-# ------------------------------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------------------
 
 
 def places(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -318,8 +315,7 @@ def replace_committed(race: Path, path: Path, data: bytes) -> None:
                 manifest.write_bytes(sealed(dumped(found)))
 
 
-# -- the tests
-# ---------------------------------------------------------------------------------------------------
+# -- the tests -------------------------------------------------------------------------------------
 
 
 def test_the_good_home_has_answers(patient: Patient) -> None:
@@ -405,8 +401,7 @@ def test_many_runs_of_damaged_homes(patient: Patient, seed: int) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-# -- what is lost is noticed by all alike
-# -------------------------------------------------------------------------
+# -- what is lost is noticed by all alike ----------------------------------------------------------
 
 WRITES = ("add", "drop")
 

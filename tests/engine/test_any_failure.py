@@ -157,7 +157,7 @@ def test_what_our_own_evaluation_fails_on(
             raise RecursionError("maximum recursion depth exceeded")
         return compile_finish(expr)
 
-    monkeypatch.setattr("headrace.families.windows.answering.compile_finish", compiled)
+    monkeypatch.setattr("headrace.families.windows.rings.answering.compile_finish", compiled)
     fine = good(8)
     race = run(
         spark,

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.bills import stream_cost
 from headrace.catalog.catalog import Catalog
 from headrace.config import Config
-from headrace.costing import recent_stats
+from headrace.cost_attribution import stream_cost
 from headrace.errors import HeadraceError
 from headrace.explaining import explain_all, explain_one
+from headrace.forecast import recent_stats
 from headrace.planning import Plans
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.ledger import Ledger

@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.families.windows.columns import NO_LIMITS, asked_for, part_names, part_sql, parts_of
+from headrace.families.windows.aggregation.columns import (
+    NO_LIMITS,
+    asked_for,
+    part_names,
+    part_sql,
+    parts_of,
+)
 from headrace.families.windows.measures import measures_for
 from headrace.families.windows.sketches import hll_kernels
 from headrace.families.windows.sketches.arriving import arrive

@@ -118,9 +118,8 @@ def somebody() -> Iterator[None]:
 
 
 def test_a_read_only_folder() -> None:
-    with (
-        tempfile.TemporaryDirectory() as folder
-    ):  # not below pytest's own, which only its owner may look into
+    # not below pytest's own, which only its owner may look into
+    with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o555)
         with somebody(), pytest.raises(HomeError) as found:
             headrace.Engine(Path(folder) / "race")

@@ -292,9 +292,8 @@ def test_a_source_folder_that_vanishes_while_running(spark: SparkSession, tmp_pa
     race.eng.start()
     answer = next(iter(race.eng.watch("shared")))
     shutil.move(race.src, tmp_path / "away")
-    assert all(
-        a.seq > answer.seq for a in race.eng.watch("shared", since=answer.seq)
-    )  # ends: the engine has failed
+    # ends: the engine has failed
+    assert all(a.seq > answer.seq for a in race.eng.watch("shared", since=answer.seq))
     assert not race.eng.is_running
     with pytest.raises(SourceError) as found:
         race.eng.stop()

@@ -12,8 +12,10 @@ from hypothesis import Phase, given, settings
 from pyspark.sql import SparkSession
 
 from headrace.config import Config
-from headrace.families.windows import banding, plan, rings
-from headrace.families.windows.explain import seating_of
+from headrace.families.windows import plan
+from headrace.families.windows.bands import banding
+from headrace.families.windows.explain import assignment_of
+from headrace.families.windows.rings import rings
 from tests.engine import test_oracle as oracle
 from tests.engine.race import Race, row, rows_of
 from tests.streams import EPOCH_US
@@ -82,8 +84,10 @@ def test_a_crowd_is_answered_by_cells(spark: SparkSession, tmp_path: Path, seed:
     text = race.eng.explain()
     assert re.search(r"\d\d bands as runs of \d+ cells of `x`", text)
     relation = race.eng.catalog.relation("s")
-    seating = seating_of([(r.id, r.query) for r in race.eng.catalog.queries.values()], relation)
-    assert sum(bool(s.bands) for s in seating.shares.values()) == len(queries)
+    assignment = assignment_of(
+        [(r.id, r.query) for r in race.eng.catalog.queries.values()], relation
+    )
+    assert sum(bool(s.bands) for s in assignment.shares.values()) == len(queries)
 
 
 @pytest.mark.usefixtures("crowd_of_six")
@@ -215,10 +219,11 @@ def crossed(r: Random, what: str, count: int, first: int) -> dict[str, str]:
     rests = ["", " AND k = 'a'", " AND k <> 'b'", " AND big % 2 = 0"]
     found: dict[str, str] = {}
     for i in range(first, first + count):
+        # so that enough of them differ
         op, limit = (
             ("<=", ">", "<>")[i // 7 % 3],
             i % 7 + r.choice([0, 0.5]),
-        )  # so that enough of them differ
+        )
         where = f"x > {r.randint(0, 40) / 16} AND n {op} {limit}{rests[i % 4]}"
         keys = ("k, ", "", "k, n, ")[i % 3]
         found[f"c{i}"] = (

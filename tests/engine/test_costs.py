@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
-from headrace.bills import StreamCost
-from headrace.costing import recent_stats
-from headrace.families.windows.flow import flow_of
+from headrace.cost_attribution import StreamCost
+from headrace.families.windows.costs.flow import flow_of
+from headrace.forecast import recent_stats
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.statistics import load_of
 from tests.engine.race import Race, rows_of

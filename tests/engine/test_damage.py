@@ -29,8 +29,7 @@ ROUNDS, CHECKPOINT = "streams/s/rounds", "streams/s/checkpoint"
 NEWEST = FIRST - 1
 Answers = dict[str, list[dict[str, Any]]]
 
-# -- ways to do damage
-# --------------------------------------------------------------------------------------
+# -- ways to do damage -----------------------------------------------------------------------------
 
 
 def flip(path: Path) -> None:
@@ -70,8 +69,7 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-# -- a home to damage
-# ---------------------------------------------------------------------------------------
+# -- a home to damage ------------------------------------------------------------------------------
 
 
 @dataclass
@@ -161,8 +159,7 @@ def files_below(place: Path) -> Iterator[Path]:
     return (p for p in sorted(place.rglob("*")) if p.is_file())
 
 
-# -- the cases
-# ----------------------------------------------------------------------------------------------
+# -- the cases -------------------------------------------------------------------------------------
 
 MANIFEST = f"{ROUNDS}/{{:012d}}.json"
 CASES = [
@@ -249,8 +246,7 @@ def test_a_folder_that_is_gone(patient: Patient, folder: str) -> None:
     patient.outcome()
 
 
-# -- the source
-# ---------------------------------------------------------------------------------------------
+# -- the source ------------------------------------------------------------------------------------
 
 
 def test_a_source_file_gone_before_its_round_is_repeated(patient: Patient) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import HeadraceError
 from headrace.families.joins import job
-from headrace.families.joins.probing import Report, Task
+from headrace.families.joins.levels.probing import Report, Task
 from tests.engine.race import Race, rows_of
 
 HIGH = "SELECT k, n, x, ts AS we FROM s WHERE x > 1"

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import headrace
-from headrace.families.windows import sending
+from headrace.families.windows.aggregation import sending
 from tests.streams import EPOCH_US, Stream, canonical, same_rows, spark_answer
 
 DDL = "d DOUBLE, f FLOAT, k STRING, ts TIMESTAMP"

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headrace
 from headrace.catalog.catalog import Registered
 from headrace.families.joins.plan import BAND, share
-from headrace.families.joins.residue import CHANGE
+from headrace.families.joins.reading.remaining_conditions import CHANGE
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
 from tests.odd_values import DRAWS, doubles, draw_column, exact_rows, floats
@@ -207,16 +207,16 @@ class Both:
         """Without the rows of a side that the join cannot place."""
         if own.query.joined is None:
             return frame
-        joint = share(
+        shape = share(
             own.query, self.eng.catalog.relation("r"), self.eng.catalog.relation("s")
-        ).joint
+        ).shape
         placed = (
-            joint.meets[side]
-            if joint.kind == BAND
-            else tuple(e for e in (joint.ranged[side],) if e is not None)
+            shape.meets[side]
+            if shape.kind == BAND
+            else tuple(e for e in (shape.ranged[side],) if e is not None)
         )
         for expr in placed:
-            frame = frame.where(f"({_is_placed(expr, joint.kind == BAND)}) IS NOT FALSE")
+            frame = frame.where(f"({_is_placed(expr, shape.kind == BAND)}) IS NOT FALSE")
         return frame
 
 

@@ -55,9 +55,8 @@ def test_workers_do_not_go_on_from_a_damaged_file(
     joined.eng.add_many(BOTH)
     feed(joined, chance, 0)
     joined.eng.run()
-    joined.home = joined.home.rename(
-        tmp_path / "again"
-    )  # where workers have nothing of it in memory
+    # where workers have nothing of it in memory
+    joined.home = joined.home.rename(tmp_path / "again")
     path = next((joined.home / "streams" / name / "joins").glob("*/*.rows.arrow"))
     data = path.read_bytes()
     path.write_bytes(bytes([*data[:-400], data[-400] ^ 1, *data[-399:]]))

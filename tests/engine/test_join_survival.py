@@ -89,8 +89,7 @@ def _ids(eng: headrace.Engine) -> dict[str, int]:
     return {name: registered.id for name, registered in eng.catalog.queries.items()}
 
 
-# -- what must be true all the time
-# --------------------------------------------------------------------------
+# -- what must be true all the time ----------------------------------------------------------------
 
 
 class Witness:
@@ -161,8 +160,7 @@ class Witness:
         return +net
 
 
-# -- what must be true at the end
-# ------------------------------------------------------------------------------
+# -- what must be true at the end ------------------------------------------------------------------
 
 
 class Oracle:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.config import Config
-from headrace.families.joins import turns
+from headrace.families.joins import round_runner as turns
 from tests.engine.test_join_limits import row
 from tests.engine.test_joins import Joined
 

@@ -10,9 +10,11 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import answering, fold_plan, plan, rings
-from headrace.families.windows.folds import Folds
-from headrace.families.windows.panes import PaneRound
+from headrace.families.windows import plan
+from headrace.families.windows.pane_log import compaction_plan as fold_plan
+from headrace.families.windows.pane_log.background import Compactor
+from headrace.families.windows.pane_log.panes import PaneRound
+from headrace.families.windows.rings import answering, rings
 from headrace.runtime.ledger import Ledger
 from tests.engine.race import Race, Row, row, rows_of
 
@@ -135,11 +137,13 @@ def test_folded_rounds_are_folded_again_with_new_ones(
 def count_folds(monkeypatch: pytest.MonkeyPatch) -> list[list[bool]]:
     """Of each fold, which of its files have been folded before."""
     found: list[list[bool]] = []
-    fold = Folds._fold
+    fold = Compactor._fold
 
-    def noted(self: Folds, entries: Sequence[PaneRound], due: fold_plan.Fold) -> PaneRound:
+    def noted(
+        self: Compactor, entries: Sequence[PaneRound], due: fold_plan.Compaction
+    ) -> PaneRound:
         found.append([e.is_folded for e in entries])
         return fold(self, entries, due)
 
-    monkeypatch.setattr(Folds, "_fold", noted)
+    monkeypatch.setattr(Compactor, "_fold", noted)
     return found

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import headrace
-from headrace.families.windows import sending
+from headrace.families.windows.aggregation import sending
 from headrace.sql.emit import emit_query
 from tests.engine.random_windows import DDL, draw_set, draw_stream
 from tests.streams import Stream, as_oracle, canonical, same_rows, write_file
@@ -109,9 +109,8 @@ def check_seed(spark: SparkSession, seed: int, count: int | None = None) -> int:
     stream = draw_stream(r)
     sqls = draw_set(r, count)
     restart_after = r.randint(0, len(stream.files) - 1) if r.random() < 0.3 else None
-    with patch.object(
-        sending, "SHARE_MIN", r.choice([0.0, 0.6, 2.0])
-    ):  # rows sent as they are, sometimes, never
+    # rows sent as they are, sometimes, never
+    with patch.object(sending, "SHARE_MIN", r.choice([0.0, 0.6, 2.0])):
         check_set(spark, stream, sqls, restart_after)
     return len(sqls)
 

@@ -47,9 +47,8 @@ BAD = {
     "overflow_argument": (f"SELECT max(big * 2) AS t FROM s GROUP BY {W}", "ARITHMETIC_OVERFLOW"),
 }
 HUGE = 2**62
-SAFE = datetime.fromtimestamp(
-    EPOCH_US / 1e6 + 20, UTC
-)  # the last window without the bad row ends here
+# the last window without the bad row ends here
+SAFE = datetime.fromtimestamp(EPOCH_US / 1e6 + 20, UTC)
 
 
 def test_only_the_query_that_fails_is_taken_out(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.errors import HeadraceError
-from headrace.families.windows import cutting, job, sending
+from headrace.families.windows import job
+from headrace.families.windows.aggregation import cutting, sending
 from headrace.runtime.ledger import Ledger, Manifest
 from tests.engine.race import Race, Row, row
 

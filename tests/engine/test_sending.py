@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import job, sending
+from headrace.families.windows import job
+from headrace.families.windows.aggregation import sending
 from tests.engine.race import Race, Row, row
 
 AGGREGATES = (

@@ -57,9 +57,8 @@ def check(spark: SparkSession, folder: Path, files: int) -> None:
 
 def test_a_spark_that_dies_is_noticed_and_told(spark: SparkSession, tmp_path: Path) -> None:
     said = play(tmp_path, "told")
-    if (
-        said["noticed_s"] >= 1.0
-    ):  # this machine may have stood still: only what is slow twice is slow
+    # this machine may have stood still: only what is slow twice is slow
+    if said["noticed_s"] >= 1.0:
         (again := tmp_path / "again").mkdir()
         said["noticed_s"] = play(again, "told")["noticed_s"]
     assert said.pop("noticed_s") < 1.0

@@ -95,8 +95,7 @@ def draw_kills(r: Random) -> list[Kill]:
     return kills
 
 
-# -- what must be true afterwards
-# --------------------------------------------------------------------------
+# -- what must be true afterwards ------------------------------------------------------------------
 
 
 def check_same(race: Path, form: str, expected: Answers) -> None:
@@ -128,8 +127,7 @@ def _order(row: dict[str, Any]) -> list[str]:
     return [f"{v:+.6e}" if isinstance(v, float) else str(v) for v in row.values()]
 
 
-# -- between our commit and Spark's own
-# --------------------------------------------------------------------
+# -- between our commit and Spark's own ------------------------------------------------------------
 
 
 def test_a_round_that_spark_repeats_is_not_answered_twice(

@@ -88,9 +88,8 @@ def test_a_table_is_a_dict(spark: SparkSession, tmp_path: Path, seed: int) -> No
     one counts."""
     stock, chance = Stock(spark, tmp_path), random.Random(seed)
     sizes: list[int] = []
-    while len(sizes) < 6 or not any(
-        b < a for a, b in pairwise(sizes)
-    ):  # at least one round in which keys were lost
+    # at least one round in which keys were lost
+    while len(sizes) < 6 or not any(b < a for a, b in pairwise(sizes)):
         if len(sizes) in (2, 3):
             stock.open()
         stock.run(*(drawn(chance, chance.randrange(1, 9)) for _ in range(chance.randrange(1, 4))))

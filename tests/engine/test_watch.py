@@ -81,9 +81,8 @@ def test_answers_come_in_order_and_resume(spark: SparkSession, tmp_path: Path) -
     later = list(race.eng.watch("q", since=seqs[-1]))
     assert [dict(a) for a in whole + later] == race.answers("q")
     assert later and later[0].seq > seqs[-1]
-    assert (
-        len(list(race.eng.watch("current"))) == 15
-    )  # each round's answer, 3 keys; results has the newest only
+    # each round's answer, 3 keys; results has the newest only
+    assert len(list(race.eng.watch("current"))) == 15
     assert race.eng.results("current").num_rows == 3
     with pytest.raises(ServingError) as found:
         race.eng.watch("q", since=99 << 32)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.config import Config
 from headrace.errors import RoundError
 from headrace.families.joins import job
-from headrace.families.joins.probing import Task
+from headrace.families.joins.levels.probing import Task
 from tests.engine.race import said
 from tests.engine.test_join_restarts import BOTH, feed
 from tests.engine.test_joins import Joined

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from headrace.evaluation.finish import FinishError, compile_finish, supports
+from headrace.evaluation.finish import FinishError, compile_finish, why_unsupported
 from headrace.sql.emit import emit
 from headrace.sql.functions import SCALARS
 from headrace.sql.tree import Aggregate, Bound, Call, Column, Expr, Key, Literal
@@ -125,8 +125,7 @@ def to(kind: Type, arg: Expr) -> Call:
     return Call("cast", (arg,), kind)
 
 
-# -- trees
-# --------------------------------------------------------------------------------------------------------
+# -- trees -----------------------------------------------------------------------------------------
 
 numbers: st.SearchStrategy[Expr] = st.one_of(
     st.sampled_from([LEAVES[n] for n in "nmixyfnmxy"]),
@@ -248,11 +247,10 @@ def tree(draw: st.DrawFn) -> Expr | None:
         found = draw(st.one_of(number(3), condition(3), number(2), condition(2)))
     except MismatchError:
         return None
-    return found if supports(found) is None else None
+    return found if why_unsupported(found) is None else None
 
 
-# -- the two sides
-# ------------------------------------------------------------------------------------------------
+# -- the two sides ---------------------------------------------------------------------------------
 
 
 def ours(expr: Expr) -> list[object]:
@@ -439,7 +437,7 @@ def test_every_operator_on_every_pair(spark: SparkSession) -> None:
     exprs += [to(TIMESTAMP, LEAVES["d"]), to(DATE, LEAVES["w"])]
     edge = to(DOUBLE, LEAVES["n"])  # among them 2⁶³ and -2⁶³
     exprs += [call("floor", edge), call("ceil", edge), to(BIGINT, edge)]
-    exact = [e for e in exprs if supports(e) is None]
+    exact = [e for e in exprs if why_unsupported(e) is None]
     assert len(exprs) - len(exact) <= 8
     compare(spark, exact)
 
@@ -453,7 +451,7 @@ def test_whole_numbers_beside_decimals(spark: SparkSession) -> None:
     ]
     exprs = [call(op, LEAVES[n], c) for op in COMPARE for n in "ni" for c in limits]
     exprs += [call(op, c, LEAVES["n"]) for op in COMPARE for c in limits]
-    assert [supports(e) for e in exprs] == [None] * len(exprs)
+    assert [why_unsupported(e) for e in exprs] == [None] * len(exprs)
     compare(spark, exprs)
 
 
@@ -496,11 +494,12 @@ def test_round_is_of_the_shortest_decimal(spark: SparkSession, seed: int) -> Non
     )
     spark.createDataFrame(pa.table({"v": values})).createOrReplaceTempView("finish_round")
     leaf = Key(0, DOUBLE)
+    # by Java 17, 4.35653023535365e16 rounds to …536000; by Java 19, to …537000
     for digits in (
         -3,
         -1,
-    ):  # by Java 17, 4.35653023535365e16 rounds to …536000; by Java 19, to …537000
-        assert supports(call("round", leaf, Literal(digits, INT))) == "round to tens or more"
+    ):
+        assert why_unsupported(call("round", leaf, Literal(digits, INT))) == "round to tens or more"
     for digits in (0, 1, 2, 3, 4, 10, 17, 25):
         expr = call("round", leaf, Literal(digits, INT))
         got = compile_finish(expr).run({leaf: values}, len(values)).to_pylist()
@@ -517,8 +516,7 @@ def test_transcendentals_within_a_few_ulp(spark: SparkSession) -> None:
     compare(spark, exprs, close=1e-15)
 
 
-# -- without Spark
-# ------------------------------------------------------------------------------------------------
+# -- without Spark ---------------------------------------------------------------------------------
 
 TOTAL = Aggregate("sum", (Column("q", INT),), BIGINT)
 
@@ -565,7 +563,7 @@ def test_bare_outputs_are_passed_through() -> None:
     ],
 )
 def test_refusals(expr: Expr, reason: str) -> None:
-    found = supports(expr)
+    found = why_unsupported(expr)
     assert found is not None and reason in found
 
 
@@ -580,7 +578,7 @@ def test_decimal_constants_beside_doubles() -> None:
         call("nullif", mean, tenth),
         call("in", mean, tenth, Literal("0.2", decimal(1, 1))),
     )
-    assert [supports(e) for e in exprs] == [None] * 6
+    assert [why_unsupported(e) for e in exprs] == [None] * 6
     outputs = [compile_finish(e).run({mean: pa.array([3.0, 0.1, None])}, 3) for e in exprs]
     assert [a.to_pylist() for a in outputs] == [
         [3.0 * 0.1, 0.1 * 0.1, None],

@@ -1,4 +1,4 @@
-"""Rounds of a stream and a table that are joined, without a JVM: the real pipelines, joints and
+"""Rounds of a stream and a table that are joined, without a JVM: the real pipelines, shapes and
 workers' code.
 
 A worker is a call in this process, and what it writes goes through the scenario's disk, which may
@@ -25,10 +25,10 @@ from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.disk import Disk
 from headrace.families.joins import job
-from headrace.families.joins.expand import JoinReader
+from headrace.families.joins.coordinator import JoinCoordinator
 from headrace.families.joins.job import JoinsJob
+from headrace.families.joins.reading.join_log import JoinReader
 from headrace.families.joins.rowfiles import KIND
-from headrace.families.joins.state import Joints
 from headrace.reading import watch_answers
 from headrace.runtime.family import Batch, Job, Outcome, Place, Reading, Round
 from headrace.runtime.home import Home
@@ -129,8 +129,7 @@ class CountWork:
         return Reading(lambda round, watch: Outcome(), census)
 
 
-# -- workers, in process
-# ------------------------------------------------------------------------------------
+# -- workers, in process ---------------------------------------------------------------------------
 
 
 @contextmanager
@@ -153,8 +152,8 @@ def workers(disk: Disk) -> Iterator[None]:
     context = SimpleNamespace(get=lambda: SimpleNamespace(partitionId=lambda: 0))
     with (
         patch.multiple(job, _rows=_rows, _collected=_collected, TaskContext=context),
-        patch("headrace.families.joins.probing.write_table", write),
-        patch("headrace.families.joins.probes.write_table", write),
+        patch("headrace.families.joins.levels.probing.write_table", write),
+        patch("headrace.families.joins.levels.probes.write_table", write),
     ):
         yield
 
@@ -178,8 +177,7 @@ def _collected(rows: pa.Table, work: job.Work) -> list[str]:
     return [found.column(0)[0].as_py() for found in work(iter(rows.to_batches()))]
 
 
-# -- the steps
-# ----------------------------------------------------------------------------------------------
+# -- the steps -------------------------------------------------------------------------------------
 
 
 class JoinScenario:
@@ -226,8 +224,8 @@ class JoinScenario:
 
     def begin(self) -> None:
         """Pipelines that know nothing yet."""
-        self.joints = Joints(self._disk, self._config, self.catalog.relation, self._ledger)
-        jobs: list[Job] = [CountJob(), JoinsJob(self.joints)]
+        self.shapes = JoinCoordinator(self._disk, self._config, self.catalog.relation, self._ledger)
+        jobs: list[Job] = [CountJob(), JoinsJob(self.shapes)]
         for name, relation in relations_of(self._source).items():
             place = Place(self._disk, self._ledger(name), relation, self._config)
             place.make_folders(JoinsJob.folders)
@@ -309,8 +307,7 @@ def reveal_both(source: Path, files: int) -> None:
         reveal(source / name, count)
 
 
-# -- what is there
-# ------------------------------------------------------------------------------------------
+# -- what is there ---------------------------------------------------------------------------------
 
 
 def seen_by_watcher(disk: Disk, checks: bool = True) -> Seen:

@@ -104,8 +104,7 @@ def _clean(path: str) -> str:
     return PurePosixPath(path).as_posix() if path else ""
 
 
-# -- the file system on paper
-# ------------------------------------------------------------------------------
+# -- the file system on paper ----------------------------------------------------------------------
 
 
 @dataclass

@@ -21,12 +21,12 @@ import pyarrow as pa
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.windows.panes import PaneLog, PaneRound
+from headrace.families.windows.pane_log.panes import PaneLog, PaneRound
 from headrace.families.windows.plan import Cut, Cuts
 from headrace.runtime.answers import AnswerLog, Block, file_mark
+from headrace.runtime.background import Background
 from headrace.runtime.family import Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.home import Home
-from headrace.runtime.later import Later
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.rounds import Pipeline
 from headrace.runtime.statistics import Census, Stopwatch
@@ -118,14 +118,14 @@ class SumWork:
         return [file_mark(disk, path) for path in disk.adopt(folder)]
 
 
-class AtOnce(Later):
+class AtOnce(Background):
     """Rounds are committed before Spark goes on."""
 
     def begin(self, work: Callable[[], None]) -> None:
         work()
 
 
-class AtLast(Later):
+class AtLast(Background):
     """Rounds are committed when somebody waits for them: Spark has gone on as far as it can."""
 
     _work: Callable[[], None] | None = None
@@ -140,8 +140,7 @@ class AtLast(Later):
             work()
 
 
-# -- the steps
-# ----------------------------------------------------------------------------------------------
+# -- the steps -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -175,12 +174,12 @@ class Scenario:
         source: Path,
         acked: Callable[[Promise], None] = lambda promise: None,
         manifests_kept: int = 100,
-        later: type[Later] | None = None,
+        later: type[Background] | None = None,
     ) -> None:
         self._disk = disk
         self._source = source
         self._acked = acked
-        self._later = later or AtOnce
+        self._background = later or AtOnce
         self._config = Config.of(manifests_kept=manifests_kept)
         self.home = Home(disk.root, disk)
         self.catalog = Catalog(disk, self._config)
@@ -213,7 +212,7 @@ class Scenario:
                 [SumJob()],
                 self._config,
                 lambda r: "sums",
-                self._later(),
+                self._background(),
             )
             pipeline.open()
             FakeSpark(self._disk, pipeline.ledger.folder).drain(
@@ -254,9 +253,8 @@ class Scenario:
 
 def relation_of(source: Path) -> Relation:
     fields = (Field("v", BIGINT), Field("ts", TIMESTAMP))
-    return Relation(
-        "s", f"parquet:{source}?recursiveFileLookup=true", fields, "ts"
-    )  # rounds take the rows as given
+    # rounds take the rows as given
+    return Relation("s", f"parquet:{source}?recursiveFileLookup=true", fields, "ts")
 
 
 @cache

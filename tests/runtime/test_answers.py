@@ -96,8 +96,7 @@ def test_answers_have_the_columns_of_the_select_and_their_window() -> None:
     assert (row["window_end"] - row["window_start"]).total_seconds() == 2
 
 
-# -- the log
-# ------------------------------------------------------------------------------------------------
+# -- the log ---------------------------------------------------------------------------------------
 
 
 class Log:

@@ -16,8 +16,8 @@ import pytest
 from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.errors import HeadraceError
+from headrace.runtime.background import Background
 from headrace.runtime.home import Home
-from headrace.runtime.later import Later
 from headrace.runtime.ledger import Ledger
 from tests.runtime.fakespark import SparkStuckError
 from tests.runtime.recording import (
@@ -46,7 +46,7 @@ class Bench:
         folder: Path,
         manifests_kept: int = 100,
         skips: Callable[[str], bool] = lambda path: False,
-        later: type[Later] = AtOnce,
+        later: type[Background] = AtOnce,
     ) -> None:
         self.folder = folder
         self.source = folder / "src"
@@ -142,7 +142,7 @@ def first_failure(bench: Bench, ways: Callable[[int], list[Crash]] = crashes) ->
 @pytest.mark.parametrize("manifests_kept", [100, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("later", [AtOnce, AtLast])
 def test_every_crash_keeps_what_was_promised(
-    tmp_path: Path, later: type[Later], manifests_kept: int
+    tmp_path: Path, later: type[Background], manifests_kept: int
 ) -> None:
     bench = Bench(tmp_path, manifests_kept, later=later)
     assert first_failure(bench) is None
@@ -150,16 +150,17 @@ def test_every_crash_keeps_what_was_promised(
 
 
 @pytest.mark.parametrize("later", [AtOnce, AtLast])
-def test_a_kill_and_then_a_power_cut(tmp_path: Path, later: type[Later]) -> None:
+def test_a_kill_and_then_a_power_cut(tmp_path: Path, later: type[Background]) -> None:
     """A killed process leaves unsynced data in memory; the next one must not build on it as if it
     were safe."""
     bench = Bench(tmp_path, later=later)
     model, later_runs = Model(), dict[object, RecordingDisk]()
     for n, op in enumerate(bench.ops):
+        # a sync changes nothing that a killed process leaves
         state = (
             op.acked,
             model.digest(KILL),
-        )  # a sync changes nothing that a killed process leaves
+        )
         if state not in later_runs:
             later_runs[state] = bench.go_on(bench.leave(model, KILL), op.acked)
         again = later_runs[state]

@@ -96,8 +96,7 @@ def test_stream_folders_of_any_name(tmp_path: Path) -> None:
     assert len(home.stream_folders()) == 3
 
 
-# -- one engine
-# ---------------------------------------------------------------------------------------------
+# -- one engine ------------------------------------------------------------------------------------
 
 
 def test_a_second_engine_is_told_who_holds_the_home(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.errors import HeadraceError, HomeError
 from headrace.families.joins import job
-from headrace.families.joins.history import History
-from headrace.families.joins.probing import Report, Task, take_batch
+from headrace.families.joins.levels.probing import Report, Task, take_batch
+from headrace.families.joins.reading.history import History
 from headrace.families.joins.store import Store
 from headrace.sql.bind import bind
 from tests.runtime.joined import (
@@ -63,13 +63,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return found
 
 
-# -- failures
-# -------------------------------------------------------------------------------------------------
+# -- failures --------------------------------------------------------------------------------------
 
 FAILURES = {
     "a worker": "headrace.families.joins.job.take_batch",
     "a worker, looking up": "headrace.families.joins.job.look_all",
-    "the driver, answering": "headrace.families.joins.turns.Turns._write",
+    "the driver, answering": "headrace.families.joins.round_runner.Turns._write",
     "the commit": "headrace.runtime.ledger.Ledger.commit",
 }
 
@@ -88,7 +87,7 @@ def test_a_round_that_fails_is_repeated(
             pytest.raises(HeadraceError, match="ROUND_FAILED"),
         ):
             held.do(Step(files=2))
-        assert not held.joints.turn.locked()
+        assert not held.shapes.commit_lock.locked()
         if not restarts:
             held.do(Step(files=2))
     with scenario(tmp_path) as again:
@@ -130,8 +129,7 @@ def test_the_other_relation_goes_on_when_one_fails(tmp_path: Path) -> None:
         ] == [1, 1]
 
 
-# -- leftovers
-# ------------------------------------------------------------------------------------------------
+# -- leftovers -------------------------------------------------------------------------------------
 
 
 def test_leftovers_are_never_counted(tmp_path: Path, whole: Seen) -> None:
@@ -190,8 +188,7 @@ def test_an_attempt_that_lives_on_harms_nothing(tmp_path: Path, whole: Seen) -> 
     assert seen_by_watcher(QuickDisk(tmp_path / "race")) == whole
 
 
-# -- queries come and go between rounds of the two
-# ------------------------------------------------------------
+# -- queries come and go between rounds of the two -------------------------------------------------
 
 
 def test_a_level_that_one_side_let_go_is_written_again(tmp_path: Path) -> None:
@@ -217,18 +214,18 @@ def test_queries_may_change_while_another_relation_looks(tmp_path: Path) -> None
     """Each relation plans in its own thread."""
     relations = relations_of(tmp_path / "src")
     with scenario(tmp_path) as held:
-        for n, (a, b, c, d) in enumerate(product("kv", repeat=4)):  # a joint each
+        for n, (a, b, c, d) in enumerate(product("kv", repeat=4)):  # a shape each
             sql = f"SELECT r.v AS rv FROM r JOIN t ON r.{a} = t.{b} WHERE r.{c} > 1 AND t.{d} > 1"
             held.catalog.add([bind(sql, relations, name=f"q{n}")])
         every = list(held.catalog.queries.values())
-        held.joints.replan("t", every)
-        assert len(held.joints.looks("r", "streams/r", ())[0]) == len(every)
+        held.shapes.replan("t", every)
+        assert len(held.shapes.looks("r", "streams/r", ())[0]) == len(every)
         failures: list[BaseException] = []
         done = threading.Event()
 
         def come_and_go() -> None:
             for n in range(200):
-                held.joints.replan("t", every[n % len(every) :])
+                held.shapes.replan("t", every[n % len(every) :])
             done.set()
 
         thread = threading.Thread(target=come_and_go)
@@ -238,7 +235,7 @@ def test_queries_may_change_while_another_relation_looks(tmp_path: Path) -> None
             thread.start()
             while not done.is_set():
                 try:
-                    held.joints.looks("r", "streams/r", ())
+                    held.shapes.looks("r", "streams/r", ())
                 except RuntimeError as error:
                     failures.append(error)
         finally:
@@ -247,8 +244,7 @@ def test_queries_may_change_while_another_relation_looks(tmp_path: Path) -> None
     assert not failures
 
 
-# -- reading
-# --------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------
 
 
 def test_a_watcher_misses_nothing_that_comes_while_it_looks(tmp_path: Path, whole: Seen) -> None:
@@ -278,10 +274,11 @@ def test_answers_are_whole_as_long_as_they_are_kept(tmp_path: Path, later: tuple
     disk = QuickDisk(tmp_path / "race")
     seen: dict[str, dict[int, dict[str, object]]] = {name: {} for name in ("timed", *later)}
     oldest = 0
+    # it runs on
     with (
         scenario(tmp_path, manifests_kept=2) as held,
-        patch.object(held.joints, "forget"),
-    ):  # it runs on
+        patch.object(held.shapes, "forget"),
+    ):
         held.do(Step(add=("timed",)))
         for files in range(1, 9):
             if files == 6 and later:
@@ -296,8 +293,7 @@ def test_answers_are_whole_as_long_as_they_are_kept(tmp_path: Path, later: tuple
     assert later or oldest > 1
 
 
-# -- damage
-# ---------------------------------------------------------------------------------------------------
+# -- damage ----------------------------------------------------------------------------------------
 
 
 def flip(path: Path) -> bytes:

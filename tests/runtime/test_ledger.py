@@ -225,8 +225,7 @@ def test_old_manifests_go_and_those_a_crash_left_go_too(disk: Disk) -> None:
     assert not (disk.root / ledger.path(0)).exists()
 
 
-# -- files of a round
-# ---------------------------------------------------------------------------------------
+# -- files of a round ------------------------------------------------------------------------------
 
 
 def test_a_committed_file_is_checked(disk: Disk) -> None:
@@ -258,8 +257,7 @@ def test_state_no_query_needs_may_be_gone(disk: Disk) -> None:
     assert not ledger.is_kept(gone, 0)
 
 
-# -- the catalog the rounds were answered with
-# --------------------------------------------------------------
+# -- the catalog the rounds were answered with -----------------------------------------------------
 
 
 def test_the_catalog_of_the_rounds(disk: Disk, tmp_path: Path) -> None:

@@ -294,8 +294,7 @@ def test_what_spark_had_not_named_yet_is_taken_away(spark_logs: Checkpoint) -> N
     assert [name for name in left if (spark_logs.root / name).exists()] == ["sources/0/.2.crc"]
 
 
-# -- source files
-# -------------------------------------------------------------------------------------------
+# -- source files ----------------------------------------------------------------------------------
 
 
 def listed(path: Path) -> tuple[Listed, ...]:

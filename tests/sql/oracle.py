@@ -189,9 +189,10 @@ def make_view(spark: SparkSession, edges: bool = False) -> None:
     texts = (
         ", ".join(f"{quote_name(f.name)} {f.type}" for f in TRADES.fields[:-2]) + ", seen STRING"
     )
+    # Python has no year below 1 or above 9999
     frame = spark.createDataFrame(rows, texts).selectExpr(
         "* EXCEPT (seen)", "CAST(seen AS TIMESTAMP) AS seen", "CAST(seen AS DATE) AS born"
-    )  # Python has no year below 1 or above 9999
+    )
     spark.createDataFrame(frame.toArrow()).createOrReplaceTempView("trades")
 
 

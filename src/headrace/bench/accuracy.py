@@ -106,8 +106,7 @@ def run(quick: bool, tell: Tell) -> Report:
     return Report(title, tuple(figures), None, machine(size.rounds, 0) | {"rows": str(size.rows)})
 
 
-# -- rows
-# ---------------------------------------------------------------------------------------------
+# -- rows ------------------------------------------------------------------------------------------
 
 
 def rows_of(frame: DataFrame, size: Size) -> DataFrame:
@@ -128,8 +127,7 @@ def rows_of(frame: DataFrame, size: Size) -> DataFrame:
     )
 
 
-# -- ours
-# ---------------------------------------------------------------------------------------------
+# -- ours ------------------------------------------------------------------------------------------
 
 
 Key = tuple[int, int, int | None]
@@ -146,9 +144,8 @@ def answered(spark: SparkSession, folder: Path, size: Size) -> dict[Key, Mapping
         engine.create_stream("numbers", frame, time="ts")
         engine.add_many({_name(w, by): _sql(w, by) for w in WINDOWS for by in (True, False)})
         engine.start()
-        wait_for_rounds(
-            engine, size.rounds + 1, "numbers"
-        )  # the row after the last closes the last window
+        # the row after the last closes the last window
+        wait_for_rounds(engine, size.rounds + 1, "numbers")
         engine.stop()
         return {
             key: row for w in WINDOWS for by in (True, False) for key, row in _read(engine, w, by)
@@ -170,14 +167,12 @@ def _read(
 ) -> Iterator[tuple[Key, Mapping[str, float]]]:
     for row in engine.results(_name(window, by_group)).to_pylist():
         first = round(row["window_start"].timestamp() - START_S) // PANE_S
-        if (
-            0 <= first <= PANES - window[0]
-        ):  # no window that began before the first row, or after the last
+        # no window that began before the first row, or after the last
+        if 0 <= first <= PANES - window[0]:
             yield (first, window[0], row["g"] if by_group else None), row
 
 
-# -- exact
-# --------------------------------------------------------------------------------------------
+# -- exact -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +287,7 @@ def sum_seconds(spark: SparkSession, size: Size) -> tuple[float, float]:
     return min(t for t, _ in times), min(t for _, t in times)
 
 
-# -- errors
-# -------------------------------------------------------------------------------------------
+# -- errors ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

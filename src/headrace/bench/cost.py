@@ -27,14 +27,10 @@ from headrace.bench.feed import write_file
 from headrace.bench.report import Figure, Report, machine
 from headrace.bench.windows import Tell, linked, wait_for_rounds
 from headrace.config import Config
-from headrace.costing import forecast, measured_stages, recent_stats
 from headrace.engine import Engine
-from headrace.families.windows.cost import RATES
-from headrace.families.windows.explain import seating_of
-from headrace.families.windows.flow import flow_of, is_united
-from headrace.families.windows.plan import Seating, plan_cuts
-from headrace.families.windows.sharing import price_of
-from headrace.families.windows.workload import (
+from headrace.families.windows.costs.cost import RATES
+from headrace.families.windows.costs.flow import flow_of, is_united
+from headrace.families.windows.costs.workload import (
     Flow,
     Quantities,
     RingWorks,
@@ -42,6 +38,10 @@ from headrace.families.windows.workload import (
     quantities_of,
     workload_of,
 )
+from headrace.families.windows.explain import assignment_of
+from headrace.families.windows.plan import RingAssignment, plan_cuts
+from headrace.families.windows.sharing import price_of
+from headrace.forecast import forecast, measured_stages, recent_stats
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.session import make_session
 from headrace.runtime.statistics import Stats, load_of, rows_expected
@@ -204,8 +204,8 @@ def _with_split(trial: Trial, engine: Engine) -> Trial:
     return replace(trial, split_s=took_s, split_off=off)
 
 
-def _workload(seating: Seating, united: bool) -> Workload:
-    rings = seating.rings.values()
+def _workload(assignment: RingAssignment, united: bool) -> Workload:
+    rings = assignment.rings.values()
     return workload_of(RingWorks().of(rings), plan_cuts(rings, united))
 
 
@@ -214,10 +214,9 @@ def _forecasts(engine: Engine, case: Case, first: int) -> Trial:
     relation = engine.catalog.relation("trades")
     live = [(r.id, r.query) for r in engine.catalog.queries.values()]
     history = recent_stats(Ledger(engine.home.disk, engine.home.stream_folder("trades")), 1_000)
-    work = _workload(seating_of(live, relation), is_united(history))
-    until = (
-        first + 1 if case.grows_by else len(history)
-    )  # later ones have learnt from the plan with all queries
+    work = _workload(assignment_of(live, relation), is_united(history))
+    # later ones have learnt from the plan with all queries
+    until = first + 1 if case.grows_by else len(history)
     known = [history[max(0, n - 9) : n] for n in range(first, until)]
     made = [
         forecast(rows_expected(told), price_of(work, told), told, overlaps=True).total_s
@@ -229,8 +228,7 @@ def _forecasts(engine: Engine, case: Case, first: int) -> Trial:
     return Trial(case, work, history, made, first)
 
 
-# -- the fit
-# -------------------------------------------------------------------------------------------
+# -- the fit ---------------------------------------------------------------------------------------
 
 
 def fit(trials: Sequence[Trial]) -> dict[str, float]:

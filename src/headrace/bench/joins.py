@@ -27,9 +27,9 @@ from headrace.bench.joins_kernels import OUTPUT, SEED, Speeds, band_speeds, sele
 from headrace.bench.joins_workload import draw_bands
 from headrace.bench.plot import Curve, Panel, draw
 from headrace.bench.report import Figure, Report, machine, verdict
-from headrace.families.joins.histogram import stabbing
-from headrace.families.joins.plan import BAND, Joint
-from headrace.families.joins.standing import Standing
+from headrace.families.joins.intervals.histogram import stabbing
+from headrace.families.joins.levels.standing import Standing
+from headrace.families.joins.plan import BAND, JoinShape
 from headrace.sql.tree import Column
 from headrace.values import BIGINT
 
@@ -170,7 +170,7 @@ class Bench:
         ends = zip(bands.lo.tolist(), bands.hi.tolist(), strict=True)
         boxes = {i: ((lo, hi, lo, hi),) for i, (lo, hi) in enumerate(ends)}
         meets = (Column("b", BIGINT),), (Column("b", BIGINT, 1),)
-        standing = Standing(Joint(("r", "s"), BAND, meets))
+        standing = Standing(JoinShape(("r", "s"), BAND, meets))
         standing.update({i: boxes[i] for i in range(1, count)}, [])
         standing.update({0: boxes[0]}, [1])  # compiled, if it was not
         standing.update({1: boxes[1]}, [])

@@ -23,9 +23,9 @@ from headrace.bench.joins_workload import (
     hot_shares,
 )
 from headrace.bench.report import Figure, Report, machine
-from headrace.families.joins.partition import canonical
-from headrace.families.joins.routing import RATES, Router
-from headrace.families.joins.select_methods import METHODS, Methods
+from headrace.families.joins.selects.methods import METHODS, Methods
+from headrace.families.joins.selects.routing import RATES, Router
+from headrace.families.joins.stabbing.partition import canonical
 
 Tell = Callable[[str], None]
 SEED = 9

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from headrace.bench.report import Figure, Report, machine
 from headrace.families.joins.arrays import Ints
-from headrace.families.joins.interval_prefixes import PrefixIndex
-from headrace.families.joins.intervals import IntervalIndex
+from headrace.families.joins.intervals.index import IntervalIndex
+from headrace.families.joins.intervals.prefixes import PrefixIndex
 
 Tell = Callable[[str], None]
 LINE = 100_000_000
@@ -41,8 +41,7 @@ FEWEST = 50  # no interval of a clustered set is shorter than this part of the l
 PEER = "superintervals"
 
 
-# -- workloads
-# --------------------------------------------------------------------------------------
+# -- workloads -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,7 @@ def values_of(rng: np.random.Generator, count: int = VALUES) -> Ints:
     return rng.integers(0, LINE, count)
 
 
-# -- the two sides
-# ----------------------------------------------------------------------------------
+# -- the two sides ---------------------------------------------------------------------------------
 
 Calls = Mapping[str, tuple[Callable[[], object], int]]
 """By what is asked: a call, and of how many values it is."""
@@ -147,8 +145,7 @@ def nanoseconds(calls: Calls) -> dict[str, float]:
     return best
 
 
-# -- the comparison
-# ---------------------------------------------------------------------------------
+# -- the comparison --------------------------------------------------------------------------------
 
 
 def run(quick: bool, tell: Tell) -> Report:

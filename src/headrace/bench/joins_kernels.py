@@ -15,6 +15,7 @@ from time import perf_counter
 
 import numpy as np
 
+from headrace.bench import band_rivals
 from headrace.bench.joins_workload import (
     draw_bands,
     draw_events,
@@ -23,15 +24,15 @@ from headrace.bench.joins_workload import (
     draw_rectangles,
     draw_rows,
 )
-from headrace.families.joins import band_rivals, select_rivals
 from headrace.families.joins.arrays import Ints, Ints32
-from headrace.families.joins.band_index import BandIndex
-from headrace.families.joins.band_kernels import Runs
-from headrace.families.joins.partition import canonical
-from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
-from headrace.families.joins.select_kernels import joining, write_runs
-from headrace.families.joins.select_methods import Methods
-from headrace.families.joins.select_rivals import Boxes, Marks, Packed
+from headrace.families.joins.bands.index import BandIndex
+from headrace.families.joins.bands.kernels import Runs
+from headrace.families.joins.selects import ungrouped as select_rivals
+from headrace.families.joins.selects.index import Events, Rectangles, Rows, SelectIndex
+from headrace.families.joins.selects.kernels import joining, write_runs
+from headrace.families.joins.selects.methods import Methods
+from headrace.families.joins.selects.ungrouped import Boxes, Marks, Packed
+from headrace.families.joins.stabbing.partition import canonical
 
 SEED = 4
 EVENTS = 20_000
@@ -80,8 +81,7 @@ def _seconds(method: Method, events: int) -> float:
     return perf_counter() - began
 
 
-# -- bands
-# ------------------------------------------------------------------------------------------
+# -- bands -----------------------------------------------------------------------------------------
 
 
 def band_speeds(queries: int, length: float, rivals: bool = True) -> Speeds:
@@ -149,8 +149,7 @@ def _room(counts: Ints) -> Runs:
     return Runs(*(np.empty(int(counts.sum()), np.int64) for _ in range(4)))
 
 
-# -- select-joins
-# -----------------------------------------------------------------------------------
+# -- select-joins ----------------------------------------------------------------------------------
 
 
 def select_speeds(

@@ -13,9 +13,9 @@ import numpy as np
 
 from headrace.bench.plot import COLOURS
 from headrace.families.joins.arrays import Ints
-from headrace.families.joins.band_index import BandIndex
+from headrace.families.joins.bands.index import BandIndex
 from headrace.families.joins.conditions import conditions_of
-from headrace.families.joins.partition import canonical
+from headrace.families.joins.stabbing.partition import canonical
 from headrace.sql.bind import bind
 from headrace.sql.schema import parse_schema
 from headrace.values import Relation

@@ -43,25 +43,27 @@ from headrace.bench.joins_workload import (
 )
 from headrace.bench.report import Figure, Report, machine, verdict
 from headrace.families.joins.arrays import Floats, Ints
-from headrace.families.joins.partition import canonical
-from headrace.families.joins.routing import Router, like
-from headrace.families.joins.select_index import Events, Rectangles, Rows
-from headrace.families.joins.select_methods import METHODS, Met, Methods
+from headrace.families.joins.selects.index import Events, Rectangles, Rows
+from headrace.families.joins.selects.methods import METHODS, Met, Methods
+from headrace.families.joins.selects.routing import Router, like
+from headrace.families.joins.stabbing.partition import canonical
 
 Tell = Callable[[str], None]
 SEED = 4
 GROUPS = 5_000
 EVENTS_MIN, EVENTS, SAMPLE = 1_024, 32_768, 8_192  # a batch of a worker has up to 200,000
+# events are as many as the fastest method answers in about this time
 BATCH_S, QUICK_BATCH_S = (
     0.4,
     0.05,
-)  # events are as many as the fastest method answers in about this time
+)
 BUDGET_S = 0.1  # a slow method gets fewer
+# events that OPT tells apart from others; times slower that it does not look at
 LIKE, GROUPS_LIKE, FAR = (
     16,
     256,
     20,
-)  # events that OPT tells apart from others; times slower that it does not look at
+)
 REPEATS, TURNS, OPT_REPEATS = 5, 11, 2
 TO_BEST_WANTED, TO_OPT_WANTED = 1.0, 1.5
 
@@ -145,8 +147,7 @@ def b_with(share: float) -> float:
     return DOMAIN / 2 - DOMAIN / 10 * sqrt(-2 * log(share))
 
 
-# -- measuring
-# --------------------------------------------------------------------------------------
+# -- measuring -------------------------------------------------------------------------------------
 
 
 def outcome(case: Case) -> Outcome:
@@ -271,8 +272,7 @@ def part(events: Events, count: int) -> Events:
     )
 
 
-# -- telling
-# ----------------------------------------------------------------------------------------
+# -- telling ---------------------------------------------------------------------------------------
 
 
 def run(quick: bool, tell: Tell) -> Report:

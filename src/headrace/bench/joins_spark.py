@@ -41,9 +41,9 @@ from headrace.bench.report import Figure, Report, verdict
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.families.joins.arrays import Ints
-from headrace.families.joins.band_index import BandIndex, Prefixes
-from headrace.families.joins.band_probes import by_size
-from headrace.families.joins.partition import canonical
+from headrace.families.joins.bands.index import BandIndex, Prefixes
+from headrace.families.joins.bands.probes import by_size
+from headrace.families.joins.stabbing.partition import canonical
 from headrace.runtime.session import make_session
 from headrace.runtime.statistics import RoundStats
 from headrace.values import US_PER_S
@@ -89,8 +89,7 @@ class Workload:
     draw: Callable[[int], pa.Table]
 
 
-# -- the workloads
-# ----------------------------------------------------------------------------------
+# -- the workloads ---------------------------------------------------------------------------------
 
 
 def band_workload(bands: Bands, s: Ints, rng: Generator) -> Workload:
@@ -131,8 +130,7 @@ def _table(rng: Generator, b: Ints, a: Ints) -> pa.Table:
     )
 
 
-# -- ours
-# -------------------------------------------------------------------------------------------
+# -- ours ------------------------------------------------------------------------------------------
 
 
 class Race:
@@ -208,8 +206,7 @@ def affected_pairs(bands: Bands, records: Sequence[Path]) -> int:
     return total
 
 
-# -- what is measured
-# -------------------------------------------------------------------------------
+# -- what is measured ------------------------------------------------------------------------------
 
 
 def run(quick: bool, tell: Tell) -> Report:

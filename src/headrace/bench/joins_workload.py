@@ -11,7 +11,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from headrace.families.joins.arrays import Ints
-from headrace.families.joins.select_index import Events, Rectangles, Rows
+from headrace.families.joins.selects.index import Events, Rectangles, Rows
 
 DOMAIN = 10_000
 ROWS = 100_000
@@ -69,8 +69,7 @@ def _whole(values: NDArray[np.float64]) -> Ints:
     return np.clip(values, 0, DOMAIN).astype(np.int64)
 
 
-# -- routing and hotspots: numbers of c are finer, so that thousands of groups have room
-# ------------
+# -- routing and hotspots: numbers of c are finer, so that thousands of groups have room -----------
 
 FINE = 100 * DOMAIN
 MIDDLE_A, LENGTH_A, LENGTH_C = 0.15 * DOMAIN, 0.1 * DOMAIN, 0.06 * FINE

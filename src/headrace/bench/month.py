@@ -18,10 +18,10 @@ from headrace.bench.report import Figure
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.windows.aggregate import PANE, key_name
-from headrace.families.windows.columns import part_names
+from headrace.families.windows.aggregation.aggregate import PANE, key_name
+from headrace.families.windows.aggregation.columns import part_names
 from headrace.families.windows.plan import Cuts
-from headrace.families.windows.rings import Rings
+from headrace.families.windows.rings.rings import Rings
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import Ledger, Manifest
 from headrace.runtime.statistics import Census
@@ -95,7 +95,9 @@ class Month:
             bind(sql, {"s": self._relation}, name=f"q{i}", config=config)
             for i, sql in enumerate(QUERIES)
         ]
-        self._rings.seat([Registered(i, query, 1) for i, query in enumerate(bound)], self._relation)
+        self._rings.assign(
+            [Registered(i, query, 1) for i, query in enumerate(bound)], self._relation
+        )
 
     def _round(self, number: int) -> None:
         """Take, close and commit; answers are not written."""

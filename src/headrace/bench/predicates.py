@@ -134,9 +134,8 @@ def run(quick: bool, tell: Tell) -> Report:
             with Engine(folder / "warm", spark=spark) as engine:
                 _drain(engine, folder / next(iter(SPREADS)), queries(NONE))
             for turn in range(PASSES[quick]):
-                for spread, kind in (
-                    contests[2 * turn :] + contests[: 2 * turn]
-                ):  # nobody is always the first
+                # nobody is always the first
+                for spread, kind in contests[2 * turn :] + contests[: 2 * turn]:
                     tell(f"turn {turn + 1}: {QUERIES:,} queries, {kind}, prices: {spread}")
                     with Engine(Path(tempfile.mkdtemp(dir=folder)) / "race", spark=spark) as engine:
                         rounds[spread, kind] += _drain(engine, folder / spread, queries(kind))

@@ -16,9 +16,8 @@ import numpy as np
 from headrace.families.windows.weave.edges import Shape
 
 TEMPLATES = (*(digit * 10**power for power in range(5) for digit in (1, 2, 5)), 100_000)
-DIVISORS = tuple(
-    d for d in range(1, 100_001) if 100_800 % d == 0
-)  # more slides: more windows with edges of their own
+# more slides: more windows with edges of their own
+DIVISORS = tuple(d for d in range(1, 100_001) if 100_800 % d == 0)
 HUMAN = (
     1,
     2,

@@ -48,10 +48,11 @@ class Catalog:
         self._names: dict[int, str] = {}
         self._copy: dict[str, Registered] | None = None
         self._quarantined: set[int] = set()
+        # versions, and the ids of the queries they came with or changed
         self._touched = (
             array("q"),
             array("q"),
-        )  # versions, and the ids of the queries they came with or changed
+        )
         self._next_id = 1
         self._recorded = 0  # queries that the log's file adds, drops and quarantines
         self._damage: CatalogError | None = None
@@ -109,7 +110,7 @@ class Catalog:
                 raise
             return bool(records)
 
-    # -- changes ------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------
 
     def create(self, relation: Relation) -> None:
         """Register a stream or table; the same definition again changes nothing."""
@@ -236,7 +237,7 @@ class Catalog:
             n += 1
         return f"q{n}"
 
-    # -- the log ----------------------------------------------------------------------------------
+    # -- the log -----------------------------------------------------------------------------------
 
     def _change(self, record: Callable[[], dict[str, Any] | None]) -> None:
         with self._mutex, self._log.exclusive():

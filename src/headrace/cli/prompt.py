@@ -92,9 +92,8 @@ def complete(text: str) -> bool:
     try:
         tokens = tokenize(text, Config.from_environment())
     except SQLError as error:
-        return not error.what.endswith(
-            "not closed"
-        )  # what no further line can mend is told at once
+        # what no further line can mend is told at once
+        return not error.what.endswith("not closed")
     return len(tokens) > 1 and tokens[-2].upper == ";"
 
 

@@ -16,7 +16,7 @@ from headrace.cli.opening import DEFAULT_HOME, HomeOption, opened
 from headrace.cli.show import console, note, several, table
 
 if TYPE_CHECKING:
-    from headrace.bills import StreamCost
+    from headrace.cost_attribution import StreamCost
     from headrace.reading import QueryInfo
 
 LIST_MAX = 50

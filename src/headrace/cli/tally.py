@@ -62,7 +62,7 @@ class Tally:
             self.watermarks_us[stats.stream] = (first, stats.watermark_us)
         self._recent.append((now_s, stats))
 
-    # -- what people want to know -------------------------------------------------------------
+    # -- what people want to know ------------------------------------------------------------------
 
     def elapsed_s(self, now_s: float) -> float:
         return 0.0 if self.first_s is None else now_s - self.first_s

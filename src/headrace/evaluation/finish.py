@@ -1,7 +1,7 @@
 """Expressions over columns, or over group keys and finished aggregates, evaluated for many rows as
 Spark would.
 
-`supports` refuses every tree whose value here might differ from Spark's.
+`why_unsupported` refuses every tree whose value here might differ from Spark's.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.evaluation.steps import Frame, Step, compile_step, is_leaf, refusa
 from headrace.evaluation.vectors import FinishError, to_arrow
 from headrace.sql.tree import Call, Expr, walk
 
-__all__ = ["Finish", "FinishError", "compile_finish", "supports"]
+__all__ = ["Finish", "FinishError", "compile_finish", "why_unsupported"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ def compile_finish(expr: Expr) -> Finish:
     return Finish(expr, None if is_leaf(expr) else compile_step(expr, expr.type))
 
 
-def supports(expr: Expr) -> str | None:
+def why_unsupported(expr: Expr) -> str | None:
     """None if the whole tree is evaluated here exactly as Spark would; else why not."""
     if is_leaf(expr):
         return None

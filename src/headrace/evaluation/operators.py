@@ -128,9 +128,8 @@ ARITHMETIC: dict[str, Strict] = {
     "div": divide_whole,
     "power": power,
 }
-RIGHT_FIRST = frozenset(
-    {"/", "div", "%"}
-)  # Spark looks at the divisor before it evaluates the dividend
+# Spark looks at the divisor before it evaluates the dividend
+RIGHT_FIRST = frozenset({"/", "div", "%"})
 
 
 def negate(kind: Type, vector: Vector) -> Vector:

@@ -47,9 +47,8 @@ def _text(scalar: pa.Scalar) -> str:
         return time_text(scalar.value, _PER_SECOND[kind.unit]) + ("+00:00" if kind.tz else "")
     if pa.types.is_date32(kind):
         return date_text(scalar.value)
-    if pa.types.is_string(kind) or pa.types.is_large_string(
-        kind
-    ):  # Spark does not check that a text is UTF-8
+    # Spark does not check that a text is UTF-8
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return str(scalar.as_buffer().to_pybytes(), "utf-8", "replace")
     return str(scalar)
 

@@ -71,8 +71,7 @@ def is_leaf(expr: Expr) -> bool:
     return isinstance(expr, Column | Key | Bound | Aggregate)
 
 
-# -- types: what each operand is cast to
-# ----------------------------------------------------------------------
+# -- types: what each operand is cast to -----------------------------------------------------------
 
 
 def operand_types(call: Call) -> tuple[Type, ...]:
@@ -151,15 +150,13 @@ def _call_refusal(call: Call) -> str | None:
         )
         if not (call.type.is_integral or call.type == DOUBLE):
             return f"round of a {call.type}"
-        if (
-            not isinstance(digits, int) or digits < 0
-        ):  # Java 17 writes doubles above 2⁵³ with more digits than Java 19
+        # Java 17 writes doubles above 2⁵³ with more digits than Java 19
+        if not isinstance(digits, int) or digits < 0:
             return "round to tens or more"
     return None
 
 
-# -- compiling
-# ------------------------------------------------------------------------------------------------
+# -- compiling -------------------------------------------------------------------------------------
 
 
 def compile_step(expr: Expr, to: Type) -> Step:
@@ -257,9 +254,8 @@ def _try_divide(call: Call) -> Step:
     def step(frame: Frame) -> Vector:
         b = right(frame)
         zero = b.values == 0
-        a = _on(
-            frame, ~zero if b.nulls is None else ~(zero | b.nulls), left, DOUBLE
-        )  # by zero: not asked
+        # by zero: not asked
+        a = _on(frame, ~zero if b.nulls is None else ~(zero | b.nulls), left, DOUBLE)
         nulls = merge_nulls(a.nulls, b.nulls, zero)
         with np.errstate(all="ignore"):
             return Vector(np.where(zero, 0.0, a.values / b.values), nulls)

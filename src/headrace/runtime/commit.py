@@ -157,9 +157,8 @@ class Commits:
         limits = {"answers": newest.first_round, "dead": newest.first_round, **newest.keep}
         for kind, limit in limits.items():
             kept, swept = newest.round_id - limit, self._swept.get(kind, 0)
-            if (
-                limit - swept <= kept // 100
-            ):  # looking through a long list every round would cost more than it frees
+            # looking through a long list every round would cost more than it frees
+            if limit - swept <= kept // 100:
                 continue
             self._swept[kind] = limit
             place = self._home.disk.root / self._ledger.folder / kind

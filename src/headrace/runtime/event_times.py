@@ -44,13 +44,14 @@ def footer_span_us(path: Path | None, time: str) -> tuple[int, int] | None:
             return None
         ends = [end * tick_us for own in found for end in (own.min_raw, own.max_raw)]
         return (min(ends), max(ends)) if ends else None
+    # no Parquet file, or one of other columns
     except (
         OSError,
         ValueError,
         LookupError,
         TypeError,
         pa.ArrowException,
-    ):  # no Parquet file, or one of other columns
+    ):
         return None
 
 

@@ -12,9 +12,8 @@ from headrace.runtime.sparkuse import WORKER_GONE, is_cut_off
 from headrace.values import Relation
 
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]\s*([^\n]*)")
-_CAUSE = re.compile(
-    r"^(?:: |Caused by: )?(?:[\w$]+\.)+([\w$]+)(?:: ([^\n]*))?$", re.M
-)  # a class of Java, what it says
+# a class of Java, what it says
+_CAUSE = re.compile(r"^(?:: |Caused by: )?(?:[\w$]+\.)+([\w$]+)(?:: ([^\n]*))?$", re.M)
 _PACKAGE = re.compile(r"\b(?:[a-z]\w{0,40}\.){1,12}(?=[A-Z][\w$]{0,80}(?:Exception|Error)\b)")
 _SOURCE = (
     "FAILED_READ_FILE",
@@ -84,9 +83,8 @@ def reason_of(error: BaseException) -> str:
             else f"{name}: {told}"
         )
     name, message = found[0]
-    message = _ADVICE.sub(
-        "", message.split(" SQLSTATE")[0]
-    )  # ANSI mode is not the user's to switch off here
+    # ANSI mode is not the user's to switch off here
+    message = _ADVICE.sub("", message.split(" SQLSTATE")[0])
     return f"{name}: {_PACKAGE.sub('', message[:300])}"
 
 

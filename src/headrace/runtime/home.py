@@ -33,11 +33,12 @@ from headrace.records import decode, reading
 
 FORMAT = 5
 MARK = "HEADRACE"
+# of every stream; families add their own (`Job.folders`)
 STREAM_FOLDERS = (
     "rounds",
     "answers",
     "dead",
-)  # of every stream; families add their own (`Job.folders`)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ class Home:
         streams = self.root / "streams"
         return sorted(f"streams/{p.name}" for p in streams.iterdir()) if streams.is_dir() else []
 
-    # -- one engine ---------------------------------------------------------------------------
+    # -- one engine --------------------------------------------------------------------------------
 
     def hold(self) -> None:
         """Become the one engine that runs this home, or say who is."""
@@ -153,7 +154,7 @@ class Home:
         for place in (".", *(["streams"] if folders else []), *folders):
             self.disk.sync(place)
 
-    # -- format ---------------------------------------------------------------------------------
+    # -- format ------------------------------------------------------------------------------------
 
     def _open(self) -> None:
         mark = self.root / MARK

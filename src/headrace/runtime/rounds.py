@@ -24,13 +24,13 @@ from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import HeadraceError, RoundError, SourceError
 from headrace.pausing import set_aside, take_back
+from headrace.runtime.background import Background
 from headrace.runtime.commit import Commits, Stat, Taken
-from headrace.runtime.dead import DeadLetters
+from headrace.runtime.dead_letters import DeadLetters
 from headrace.runtime.event_times import TimeLimits
 from headrace.runtime.family import Batch, Change, Job, Outcome, Place, Reading, Round, Work
 from headrace.runtime.faults import explain_failure
 from headrace.runtime.home import Home
-from headrace.runtime.later import Later
 from headrace.runtime.ledger import FileMark, Ledger, check_catalog
 from headrace.runtime.repeats import check_repeat
 from headrace.runtime.session import settle_session
@@ -57,7 +57,7 @@ class Pipeline:
         jobs: Sequence[Job],
         config: Config,
         assign: Callable[[Registered], str],
-        later: Later | None = None,
+        later: Background | None = None,
         clock: Callable[[], float] = wall_clock,
         signal: CommitSignal | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class Pipeline:
         self._next_id = 0
         self._last: Input | None = None
         self._newest_us: int | None = None
-        self._later = later or Later()
+        self._background = later or Background()
         self._found: dict[int, str] = {}
         self._returned_s: float | None = None
         self._committed_s: float | None = None
@@ -92,15 +92,14 @@ class Pipeline:
         self.recent: deque[RoundStats] = deque(maxlen=RECENT_ROUNDS)
         self._signal = signal or CommitSignal()
 
-    # -- life -----------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Check that home and Spark's logs agree, and restore every family from the newest
         manifest."""
         self.ledger.refresh()
-        self._home.disk.sync(
-            f"{self.ledger.folder}/rounds"
-        )  # the last commit may have been killed before its own
+        # the last commit may have been killed before its own
+        self._home.disk.sync(f"{self.ledger.folder}/rounds")
         self._logs.mend(self.ledger.newest)
         self._logs.verify(self.ledger.newest)
         check_catalog(self.ledger, self._catalog)
@@ -164,10 +163,10 @@ class Pipeline:
 
     def _come_to_rest(self, failure: HeadraceError | None, was_reading: bool) -> None:
         with suppress(Exception):  # it is in `error`
-            self._later.wait()
+            self._background.wait()
         if was_reading:
             self._give_back(self.error or failure)
-        self._later.close()
+        self._background.close()
         self._rest()
         take_back()
         self._signal.give()
@@ -189,10 +188,10 @@ class Pipeline:
         assert self._query is not None
         try:
             self._query.awaitTermination()
-            self._later.wait()
+            self._background.wait()
         except Exception as error:
             with suppress(Exception):
-                self._later.wait()
+                self._background.wait()
             self._query = None
             failure = self.error or self._explain(error)
             self._give_back(failure)
@@ -226,7 +225,7 @@ class Pipeline:
         error = self._query.exception()
         return None if error is None else self.error or self._explain(error)
 
-    # -- a round ----------------------------------------------------------------------------------
+    # -- a round -----------------------------------------------------------------------------------
 
     def _round(self, frame: DataFrame, round_id: int) -> None:
         with self._working:
@@ -279,7 +278,7 @@ class Pipeline:
             self._finish(taken, readings, watch)
             self._found = {}  # the next round is planned after this
         else:
-            self._later.begin(lambda: self._finish(taken, readings, watch))
+            self._background.begin(lambda: self._finish(taken, readings, watch))
         self._returned_s = perf_counter()
 
     def _is_next(self, round_id: int) -> bool:
@@ -365,7 +364,7 @@ class Pipeline:
                     round = replace(round, census=reading.census)
             if round.census.bad and not faults:
                 letters = DeadLetters(rows, self.relation, limits, self._config)
-                files = letters.bury(self._home.disk, self.ledger.folder, round)
+                files = letters.write(self._home.disk, self.ledger.folder, round)
         finally:
             if keep_rows:
                 rows.unpersist()
@@ -430,7 +429,7 @@ class Pipeline:
 
     def _settle(self) -> dict[int, str]:
         """Wait until the round before is committed; the queries that failed in it."""
-        self._later.wait()
+        self._background.wait()
         found, self._found = self._found, {}
         return found
 

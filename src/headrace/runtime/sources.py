@@ -249,9 +249,8 @@ def read_again(frame: DataFrame, relation: Relation, paths: Sequence[str]) -> Da
     )
     if relation.is_table or not plain or not 0 < len(paths) <= PATHS_MAX:
         return frame
-    if any(
-        c in text for text in (source.place, *paths) for c in "*?[]{}\\"
-    ):  # Spark would look for other files
+    # Spark would look for other files
+    if any(c in text for text in (source.place, *paths) for c in "*?[]{}\\"):
         return frame
     return (
         frame.sparkSession.read.schema(relation.ddl())

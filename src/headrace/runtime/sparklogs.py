@@ -116,9 +116,8 @@ class SparkLogs:
             return  # `verify` says so
         for round_id in self._ids("commits"):
             if round_id > done or not self._is_whole(f"commits/{round_id}"):
-                self._remove(
-                    f"commits/{round_id}"
-                )  # whether a round is done the manifest says; Spark asks again
+                # whether a round is done the manifest says; Spark asks again
+                self._remove(f"commits/{round_id}")
         if newest is None and self._noted_id() is None:
             self._remove("metadata")
         end = -1 if newest is None else _log_offset(newest.offsets)
@@ -169,9 +168,8 @@ class SparkLogs:
         for place in (".", "offsets", "commits", "sources/0"):
             folder = self._root / place
             hidden = folder.glob(".*") if folder.is_dir() else ()
-            for path in sorted(
-                hidden, key=lambda p: p.suffix == ".crc"
-            ):  # a checksum goes after its file
+            # a checksum goes after its file
+            for path in sorted(hidden, key=lambda p: p.suffix == ".crc"):
                 of_another = (
                     path.suffix == ".crc" and (folder / path.name[1:].removesuffix(".crc")).exists()
                 )

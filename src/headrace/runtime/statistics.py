@@ -27,10 +27,10 @@ class Census:
 
 
 @dataclass(frozen=True, slots=True)
-class JointLoad:
-    """Events of a round looked up for the ranges of a joint: how many by which method; seconds an
-    event that each method alone would take, by rates fitted on a worker, and that it took a worker
-    (0: not known)."""
+class ShapeLoad:
+    """Events of a round looked up for the ranges of a join shape: how many by which method; seconds
+    an event that each method alone would take, by rates fitted on a worker, and that it took a
+    worker (0: not known)."""
 
     ranges: int
     methods: Mapping[str, int]
@@ -44,8 +44,8 @@ class Load:
     left and how it was cut, groups by group-by, seconds by stage as the cost model prices them, and
     seconds of plain queries by id.
 
-    Of joins: what looking up took by joint, how many rows of this relation may still be joined, and
-    how its queries stand (`Standing.tally`)."""
+    Of joins: what looking up took by join shape, how many rows of this relation may still be
+    joined, and how its queries stand (`Standing.tally`)."""
 
     before_us: int | None = None
     cells: int = 0
@@ -55,7 +55,7 @@ class Load:
     groups: Mapping[str, int] = field(default_factory=dict)
     priced: Mapping[str, float] = field(default_factory=dict)
     plain_s: Mapping[str, float] = field(default_factory=dict)
-    joints: Mapping[str, JointLoad] = field(default_factory=dict)
+    shapes: Mapping[str, ShapeLoad] = field(default_factory=dict)
     kept_rows: int = 0
     standing: Mapping[str, float] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class Load:
             self,
             priced={**self.priced, **other.priced},
             plain_s={**self.plain_s, **other.plain_s},
-            joints={**self.joints, **other.joints},
+            shapes={**self.shapes, **other.shapes},
             kept_rows=self.kept_rows + other.kept_rows,
             standing={**self.standing, **other.standing},
         )
@@ -86,8 +86,8 @@ def load_of(stats: Stats) -> Load:
     if not kept:
         return Load()
     known = {name: value for name, value in kept.items() if name in Load.__slots__}
-    joints = {name: JointLoad(**own) for name, own in known.get("joints", {}).items()}
-    return Load(**{**known, "keys": tuple(known.get("keys", ())), "joints": joints})
+    shapes = {name: ShapeLoad(**own) for name, own in known.get("shapes", {}).items()}
+    return Load(**{**known, "keys": tuple(known.get("keys", ())), "shapes": shapes})
 
 
 def newest_load(history: Sequence[Stats]) -> Load | None:
@@ -160,9 +160,8 @@ def check_stats(data: Mapping[str, Any]) -> None:
     load = found.load
     measured = (found.seconds, load.priced, load.plain_s, load.standing, found.selectivity)
     is_finite = all(isfinite(value) for own in measured for value in own.values())
-    began_only = (
-        load.before_us is not None and found.watermark_us is None
-    )  # a watermark never goes away
+    # a watermark never goes away
+    began_only = load.before_us is not None and found.watermark_us is None
     if min(numbers) < 0 or "total" not in found.seconds or not is_finite or began_only:
         raise ValueError("a round cannot have measured this")
 

@@ -74,8 +74,7 @@ def _joined(intervals: Iterable[Interval]) -> Band:
     return Band(tuple(found))
 
 
-# -- keys
-# -------------------------------------------------------------------------------------------
+# -- keys ------------------------------------------------------------------------------------------
 
 
 def double_key(value: float) -> int:
@@ -137,8 +136,7 @@ def _just(key: int) -> tuple[int, int]:
     return key, key + 1
 
 
-# -- predicates
-# -------------------------------------------------------------------------------------
+# -- predicates ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +217,7 @@ def _clipped(first: int, last: int) -> Band:
     return Band(((first, last),)) if first <= last else Band(())
 
 
-# -- splitting
-# --------------------------------------------------------------------------------------
+# -- splitting -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

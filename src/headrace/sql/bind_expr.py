@@ -37,9 +37,8 @@ class ExpressionBinder:
     clause: str = "SELECT"
     aggregates: bool = False
     inside: str = ""  # the aggregate whose arguments are being bound
-    places: dict[str, int] = field(
-        default_factory=dict
-    )  # column → first place outside any aggregate
+    # column → first place outside any aggregate
+    places: dict[str, int] = field(default_factory=dict)
     copies_left: int = 0
 
     def __post_init__(self) -> None:

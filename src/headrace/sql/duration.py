@@ -80,9 +80,8 @@ def _part_us(number: str, word: str, text: str) -> int:
             hint="use a smaller unit, such as '90 minutes'",
             code="DURATION",
         )
-    return whole + int(
-        fraction[:6].ljust(6, "0")
-    )  # digits past the microsecond are cut off, as Spark does
+    # digits past the microsecond are cut off, as Spark does
+    return whole + int(fraction[:6].ljust(6, "0"))
 
 
 def _too_long(text: str) -> HeadraceError:

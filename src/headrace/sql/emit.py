@@ -42,9 +42,8 @@ def emit(
     if isinstance(expr, Aggregate):
         assert expr.op in AGGREGATES
         if expr.op == "mode" and not expr.distinct:
-            args.append(
-                "true"
-            )  # the least of equals, as where it is shared; Spark would take any, another each time
+            # the least of equals, as where it is shared; Spark would take any, another each time
+            args.append("true")
         text = f"{expr.op}({'DISTINCT ' if expr.distinct else ''}{', '.join(args) or '*'})"
         return (
             text if condition is None else f"{text} FILTER (WHERE {emit(condition, sides=sides)})"

@@ -93,9 +93,8 @@ def _choice(item: Choice, rest: _Rest, length: int) -> _Rest:
     takes = [way.takes for way in ways]
     rejects = sum(way.rejects for way in ways)
     first, empty = union(*(way.first for way in ways)), any(way.empty for way in ways)
-    together = (
-        max if not empty and _apart(ways) else sum
-    )  # at most one of them goes on, or each may
+    # at most one of them goes on, or each may
+    together = max if not empty and _apart(ways) else sum
     return _Rest(
         together(fails) + rejects if len(fails) == len(ways) else None,
         together(takes) + rejects,

@@ -1,8 +1,8 @@
 """Standing joins drawn at random, each with its SQL and, as a page of Python, its verdict on any
 pair of rows.
 
-Side 0 is `x`, side 1 is `y`.  A row *takes part* in a query if nothing that its joint compares is
-null or odd; a pair is a *candidate* if it also meets and is in the query's ranges of the joint; an
+Side 0 is `x`, side 1 is `y`.  A row *takes part* in a query if nothing that its shape compares is
+null or odd; a pair is a *candidate* if it also meets and is in the query's ranges of the shape; an
 answer passes all the rest too.
 """
 
@@ -84,8 +84,7 @@ def is_odd(value: Any) -> bool:
     return isinstance(value, int) and abs(value) > WIDEST
 
 
-# -- pieces of a condition
-# --------------------------------------------------------------------------
+# -- pieces of a condition -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ class Asked:
 
     @property
     def band(self) -> Apart | None:
-        """The difference of the joint, if it is a band: not that of event times, if there is
+        """The difference of the shape, if it is a band: not that of event times, if there is
         another."""
         if self.equal or not self.apart:
             return None
@@ -166,7 +165,7 @@ class Asked:
         return self.apart[timed.index(False) if False in timed else 0]
 
     def is_odd(self, side: int, row: Row) -> bool:
-        """NaN, infinite or too large in what the joint compares; equal values may be any."""
+        """NaN, infinite or too large in what the shape compares; equal values may be any."""
         if self.band is not None:
             return self.band.odd[side] and is_odd(row[self.band.columns[side]])
         ranged = self.ranges[side][:1]
@@ -203,8 +202,7 @@ class Asked:
         return tuple(rank(of(x, y)) for _, of in self.select)
 
 
-# -- drawing
-# ----------------------------------------------------------------------------------------
+# -- drawing ---------------------------------------------------------------------------------------
 
 CONSTANTS: dict[str, Sequence[Any]] = {
     "n": (-3, -1, 0, 1, 2, 4, 2**62, -(2**62)),
@@ -333,7 +331,7 @@ def draw_query(
     is_timed: bool,
     is_bounded: bool = False,
 ) -> Asked:
-    """Queries of the same shape are mostly of one joint.  `is_timed`: both relations have event
+    """Queries of the same shape are mostly of one shape.  `is_timed`: both relations have event
     times; `is_bounded`: how far these are apart is limited."""
     equal: tuple[tuple[str, str], ...] = ()
     apart: list[Apart] = []
@@ -348,9 +346,8 @@ def draw_query(
         apart.append(draw_apart(shape, chance))
     has_times = any(own.columns == ("ts", "ts") for own in apart)
     if (is_timed or equal or not apart) and not has_times and (is_bounded or shape.random() < 0.3):
-        apart.append(
-            draw_times(chance)
-        )  # without an equality, at most one difference is not of event times
+        # without an equality, at most one difference is not of event times
+        apart.append(draw_times(chance))
     count = 0 if apart and not equal else 2
     ranges = tuple(
         _ranges(shape, chance, shape.choice([0, 1, 1, 2][: count + 2])) for _ in range(2)

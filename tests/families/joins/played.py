@@ -16,16 +16,16 @@ import pyarrow as pa
 
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
-from headrace.families.joins.expand import JoinLog, JoinReader
+from headrace.families.joins.coordinator import JoinCoordinator
 from headrace.families.joins.job import JoinsJob
-from headrace.families.joins.probes import Rates
-from headrace.families.joins.probing import Report, Task, look_all, take_batch
+from headrace.families.joins.levels.probes import Rates
+from headrace.families.joins.levels.probing import Report, Task, look_all, take_batch
+from headrace.families.joins.reading.join_log import JoinLog, JoinReader
+from headrace.families.joins.round_runner import PendingRound, RoundRunner, nothing
 from headrace.families.joins.rounds import JoinRound, round_path
-from headrace.families.joins.routing import RATES
 from headrace.families.joins.rowfiles import COMES, KIND, SIGN, WAS, RowFile
-from headrace.families.joins.state import Joints
+from headrace.families.joins.selects.routing import RATES
 from headrace.families.joins.store import Store
-from headrace.families.joins.turns import Turn, Turns, nothing
 from headrace.runtime.commit import Commits, Taken
 from headrace.runtime.family import LATE, NO_TIME, OK, Outcome, Place, Round
 from headrace.runtime.home import Home
@@ -82,8 +82,8 @@ class Kept:
     place: tuple[int, int, int]
     went: int = NEVER
 
-    def is_there(self, tick: int) -> bool:
-        return self.kind == OK and self.came <= tick < self.went
+    def is_there(self, turn: int) -> bool:
+        return self.kind == OK and self.came <= turn < self.went
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Side:
 
     relation: Relation
     ledger: Ledger
-    turns: Turns
+    runner: RoundRunner
     commits: Commits
     planned: dict[int, Registered] = field(default_factory=dict)
     version: int = -1
@@ -108,7 +108,7 @@ class Done:
     """A committed round: the rows that come and go with each of its parts."""
 
     relation: str
-    turn: Turn
+    turn: PendingRound
     join: JoinRound
     comes: Mapping[int, Sequence[Kept]]
     goes: Mapping[int, Sequence[Kept]]
@@ -166,12 +166,13 @@ class Played:
         self.sides: dict[str, Side] = {}
         self.open()
 
-    # -- the engine
-    # ---------------------------------------------------------------------------------
+    # -- the engine --------------------------------------------------------------------------------
 
     def open(self) -> None:
         """An engine and workers on the home, as after a restart."""
-        self.joints = Joints(self.home.disk, self.config, self.catalog.relation, self._ledger)
+        self.shapes = JoinCoordinator(
+            self.home.disk, self.config, self.catalog.relation, self._ledger
+        )
         self.workers = [Store(self.home.root) for _ in range(WORKERS)]
         self.reader = self.new_reader()
         for name in self.catalog.relations:
@@ -185,7 +186,7 @@ class Played:
         )
         place = Place(self.home.disk, ledger, relation, self.config)
         place.make_folders(JoinsJob.folders)
-        side = Side(relation, ledger, Turns(place, self.joints), commits)
+        side = Side(relation, ledger, RoundRunner(place, self.shapes), commits)
         if known is not None:
             side.kept, side.newest_us = known.kept, known.newest_us
         self.sides[name] = side
@@ -193,8 +194,7 @@ class Played:
     def _ledger(self, name: str) -> Ledger:
         return Ledger(self.home.disk, self.home.stream_folder(name))
 
-    # -- queries
-    # ------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     def add(self, name: str, sql: str) -> Registered:
         self.catalog.add([bind(sql, self.catalog.relations, name=name)])
@@ -210,7 +210,7 @@ class Played:
         for other in self.sides.values():  # what one relation drops has gone for all
             other.planned = {i: r for i, r in other.planned.items() if i not in gone}
         side.planned, side.version = live, self.catalog.version
-        self.joints.replan(name, list(live.values()))
+        self.shapes.replan(name, list(live.values()))
 
     @property
     def standing(self) -> set[int]:
@@ -225,8 +225,7 @@ class Played:
         assert isinstance(log, JoinLog)
         return log
 
-    # -- rounds
-    # -------------------------------------------------------------------------------------
+    # -- rounds ------------------------------------------------------------------------------------
 
     def lags(self, name: str) -> None:
         """The next round has begun before the catalog last changed, if its relation was joined
@@ -238,7 +237,7 @@ class Played:
         """A round that is not committed; its pipeline begins again, workers live on."""
         side = self.sides[name]
         if side.planned:
-            side.turns.take(
+            side.runner.take(
                 Local(self._tables(side, parts), self.workers), self._round(side, parts)
             )
         planned, version = side.planned, side.version
@@ -248,10 +247,10 @@ class Played:
     def over_limit(self, name: str, parts: Sequence[Sequence[Row]]) -> dict[int, str]:
         """Queries that such a round would put out of service, with the reason."""
         side = self.sides[name]
-        turn = side.turns.take(
+        turn = side.runner.take(
             Local(self._tables(side, parts), self.workers), self._round(side, parts)
         )
-        return side.turns.over_limit(turn)
+        return side.runner.over_limit(turn)
 
     def round(self, name: str, parts: Sequence[Sequence[Row]]) -> Done | None:
         """Rows in batches, each a part; of a table the keys of a round are different."""
@@ -262,9 +261,9 @@ class Played:
             self._commit(side, round, nothing(place, round))
             side.kept.clear()
             return None
-        turn = side.turns.take(Local(tables, self.workers), round)
-        assert not side.turns.over_limit(turn)
-        outcome = side.turns.outcome(turn, round)
+        turn = side.runner.take(Local(tables, self.workers), round)
+        assert not side.runner.over_limit(turn)
+        outcome = side.runner.outcome(turn, round)
         self._commit(side, round, outcome)
         path = round_path(side.ledger.folder, round.id)
         if all(mark.path != path for mark in outcome.files):
@@ -272,7 +271,7 @@ class Played:
             assert not any(kept for change in changes for kept in change.values())
             return None
         join = JoinRound.unpack((self.home.root / path).read_bytes(), side.version)
-        comes, goes = self._changes(side, parts, join.tick, round.id, commit=True)
+        comes, goes = self._changes(side, parts, join.turn, round.id, commit=True)
         return Done(name, turn, join, comes, goes)
 
     def _round(self, side: Side, parts: Sequence[Sequence[Row]]) -> Round:
@@ -329,11 +328,10 @@ class Played:
         )
         return found
 
-    # -- the model
-    # ----------------------------------------------------------------------------------
+    # -- the model ---------------------------------------------------------------------------------
 
     def _changes(
-        self, side: Side, parts: Sequence[Sequence[Row]], tick: int, round_id: int, commit: bool
+        self, side: Side, parts: Sequence[Sequence[Row]], turn: int, round_id: int, commit: bool
     ) -> tuple[dict[int, list[Kept]], dict[int, list[Kept]]]:
         """What comes with each part, in this order after what goes, in any; with `commit` it
         has."""
@@ -346,13 +344,13 @@ class Played:
                 new, old = _upserted(side.relation, rows, known)
             kinds = self._kinds(side, new)
             comes[part] = [
-                Kept(row, kinds[i], tick, (round_id, part, len(old) + i))
+                Kept(row, kinds[i], turn, (round_id, part, len(old) + i))
                 for i, row in enumerate(new)
             ]
             goes[part] = old
         if commit:
             for gone in (k for old in goes.values() for k in old):
-                gone.went = tick
+                gone.went = turn
             side.kept += [k for new in comes.values() for k in new]
             round = self._round(side, parts)
             side.newest_us = round.newest_us
@@ -388,6 +386,6 @@ def latest(relation: Relation, rows: Sequence[Row]) -> list[Row]:
     )
 
 
-def pairs_there(left: Side, right: Side, tick: int) -> Iterator[tuple[Kept, Kept]]:
-    there = [k for k in right.kept if k.is_there(tick)]
-    return ((x, y) for x in left.kept if x.is_there(tick) for y in there)
+def pairs_there(left: Side, right: Side, turn: int) -> Iterator[tuple[Kept, Kept]]:
+    there = [k for k in right.kept if k.is_there(turn)]
+    return ((x, y) for x in left.kept if x.is_there(turn) for y in there)

@@ -46,8 +46,7 @@ def test_numbers_that_count_have_differences_that_fit() -> None:
     assert np.abs(counted).max() == WIDEST
 
 
-# -- keys and marks
-# ---------------------------------------------------------------------------------
+# -- keys and marks --------------------------------------------------------------------------------
 
 DOUBLES = [None, math.nan, math.inf, -math.inf, -0.0, 0.0, 0.1, 5e-324, -5e-324, 1e308, -1e308, 1.0]
 STRINGS = [None, "", "a", "b", "ab", "a\0", "\0a", "é", "😀", "aé"]
@@ -125,9 +124,8 @@ def test_marks_are_equal_where_all_values_are(
 ) -> None:
     rows = data.draw(st.lists(st.tuples(*[st.sampled_from(values)] * 2), min_size=1, max_size=20))
     start = data.draw(st.integers(0, len(rows) - 1))
-    own = table(arrow, *([row[i] for row in rows] for i in (0, 1))).slice(
-        start
-    )  # parts of arrays are arrays
+    # parts of arrays are arrays
+    own = table(arrow, *([row[i] for row in rows] for i in (0, 1))).slice(start)
     pairs = [tuple(rank(v) for v in row.values()) for row in own.to_pylist()]
     for names in ("x", "xy"):
         meets = [Column(name, kind) for name in names]

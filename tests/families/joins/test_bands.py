@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headrace.families.joins import band_rivals
-from headrace.families.joins.band_index import BandIndex
-from headrace.families.joins.band_kernels import Runs
-from headrace.families.joins.band_scattered import Scattered
+from headrace.bench import band_rivals
+from headrace.families.joins.bands.index import BandIndex
+from headrace.families.joins.bands.kernels import Runs
+from headrace.families.joins.bands.scattered import Scattered
 
 Ranges = list[tuple[Any, Any]]
 

@@ -14,13 +14,14 @@ import pytest
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.errors import ServingError
-from headrace.families.joins import expand, pairs
 from headrace.families.joins.arrays import Ints
-from headrace.families.joins.blocks import pairs_in
-from headrace.families.joins.expand import JoinReader
-from headrace.families.joins.history import LONG_AGO, History
-from headrace.families.joins.notices import Notices
-from headrace.families.joins.pairs import Run
+from headrace.families.joins.reading import join_log as expand
+from headrace.families.joins.reading import pairs
+from headrace.families.joins.reading.history import LONG_AGO, History
+from headrace.families.joins.reading.join_log import JoinReader
+from headrace.families.joins.reading.notices import Notices
+from headrace.families.joins.reading.pairs import Run
+from headrace.families.joins.reading.turn_batches import pairs_in
 from headrace.families.joins.store import INDEX_BITS, Store
 from headrace.reading import Answer, watch_answers
 from headrace.runtime.ledger import Ledger, Manifest
@@ -253,9 +254,9 @@ def test_what_is_no_longer_kept_is_forgotten(play: Play) -> None:
         assert played.log(asked).read_all().to_pylist()[-1] == {"u": i, "v": i}
         history.refresh()
     assert len(history.rounds) < 6
-    first = history.rounds[0].tick
-    ticks = history.ticks(np.arange(20) << INDEX_BITS).tolist()  # a file a round
-    assert ticks == [LONG_AGO] * (first - 1) + list(range(first, 21))
+    first = history.rounds[0].turn
+    turns = history.turns(np.arange(20) << INDEX_BITS).tolist()  # a file a round
+    assert turns == [LONG_AGO] * (first - 1) + list(range(first, 21))
     assert len(history._newest) < 8
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.families.joins.attributes import double_keys
-from headrace.families.joins.expecting import stabbed
+from headrace.families.joins.intervals.expecting import stabbed
 from headrace.sql.bands import LEAST, MOST
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from headrace.bench.histogram_rivals import EqualWidth, Optimal
 from headrace.bench.joins_histogram import (
     LITERAL,
     READINGS,
@@ -22,10 +23,10 @@ from headrace.bench.joins_histogram import (
     figure,
     intervals,
 )
-from headrace.families.joins.histogram import Shares, allot, stabbing
-from headrace.families.joins.histogram_kernels import cluster, fit
-from headrace.families.joins.histogram_rivals import EqualWidth, Optimal, cells_of, trace
-from headrace.families.joins.stab_counts import Counts, Density, Steps
+from headrace.families.joins.intervals.histogram import Shares, allot, stabbing
+from headrace.families.joins.intervals.histogram_kernels import cluster, fit
+from headrace.families.joins.intervals.stab_counts import Counts, Density, Steps
+from headrace.families.joins.intervals.step_fitting import cells_of, trace
 
 Array = NDArray[Any]
 Pair = tuple[Any, Any]
@@ -97,8 +98,7 @@ def mean_squared_error(
     )
 
 
-# -- kernels
-# ----------------------------------------------------------------------------------------
+# -- kernels ---------------------------------------------------------------------------------------
 
 
 @given(weighed, st.integers(1, 8))
@@ -165,8 +165,7 @@ def test_buckets_go_where_they_are_worth_most(gains: list[list[float]], more: in
     assert sum(given_out) <= len(gains) + more and min(given_out) >= 1
 
 
-# -- histograms
-# -------------------------------------------------------------------------------------
+# -- histograms ------------------------------------------------------------------------------------
 
 BUILDERS: dict[str, Callable[..., Steps]] = {
     "size": lambda lo, hi, buckets, density=None: stabbing(lo, hi, buckets, density, Shares.SIZE),
@@ -283,7 +282,7 @@ def test_buckets_by_error_are_the_best_split(pairs: list[Pair], buckets: int) ->
     values = list(range(int(lo.min()), int(hi.max()) + 1))
     sides = sides_of(pairs, values)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headrace.families.joins.histogram.CELLS", 4)
+        patch.setattr("headrace.families.joins.intervals.histogram.CELLS", 4)
         found = stabbing(lo, hi, buckets)
     least = min(least_of_sides(sides, [left, buckets - left]) for left in range(1, buckets))
     assert mean_squared_error(found, pairs, values) <= least + NEAR
@@ -337,8 +336,7 @@ def test_cells_are_as_many_as_asked_for_and_hold_little() -> None:
     assert exact <= coarse <= 1.05 * exact
 
 
-# -- equal width
-# ------------------------------------------------------------------------------------
+# -- equal width -----------------------------------------------------------------------------------
 
 
 def covered(
@@ -385,8 +383,7 @@ def test_a_bucket_for_each_whole_number_is_exact(pairs: list[Pair]) -> None:
     np.testing.assert_allclose(found.estimate(np.arange(10)), stabbed(pairs, range(10)), atol=NEAR)
 
 
-# -- the paper's figure
-# -----------------------------------------------------------------------------
+# -- the paper's figure ----------------------------------------------------------------------------
 
 
 def errors_of_twenty(seed: int, reading: Reading) -> tuple[float, float]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins import hot_points
-from headrace.families.joins.hot_points import hot_first, hot_groups
+from headrace.families.joins.stabbing import hot_points
+from headrace.families.joins.stabbing.hot_points import hot_first, hot_groups
 from tests.families.joins.test_bands import draw_ranges
 
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins.hotspots import Hotspots
-from headrace.families.joins.partition import Partition
+from headrace.families.joins.stabbing.hotspots import Hotspots
+from headrace.families.joins.stabbing.partition import Partition
 from tests.families.joins.stabbing import LEAST, MOST, Interval, fewest
 
 
@@ -22,7 +22,7 @@ class Checked:
     def __init__(self, alpha: float, epsilon: float, kind: Any, block: int = 8) -> None:
         self.alpha, self.epsilon = alpha, epsilon
         self.hotspots = Hotspots(alpha, epsilon, kind)
-        self.hotspots._partition = Partition(self.hotspots._roll, epsilon, block)
+        self.hotspots._partition = Partition(self.hotspots._interval_slots, epsilon, block)
         self.kind = kind
         self.twin: dict[int, Interval] = {}
         self.updates = 0
@@ -107,8 +107,7 @@ class Checked:
         assert self.moved <= moves.promoted + moves.demoted
 
 
-# -- histories
-# --------------------------------------------------------------------------------------
+# -- histories -------------------------------------------------------------------------------------
 
 
 def intervals_of(kind: Any) -> st.SearchStrategy[Interval]:
@@ -180,8 +179,7 @@ def test_the_invariants_hold_after_every_step(
     play(Checked(alpha, epsilon, kind, block), steps)
 
 
-# -- hard cases
-# -------------------------------------------------------------------------------------
+# -- hard cases ------------------------------------------------------------------------------------
 
 
 def test_a_crowd_around_the_threshold_does_not_move_with_every_update() -> None:

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.families.joins.arrays import Numbers
-from headrace.families.joins.interval_kernels import LEAST, SHARE
-from headrace.families.joins.intervals import IntervalIndex
+from headrace.families.joins.intervals.index import IntervalIndex
+from headrace.families.joins.intervals.kernels import LEAST, SHARE
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 INTS = [

@@ -25,20 +25,16 @@ from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import PlanError
-from headrace.families.joins import (
-    band_probes,
-    band_scattered,
-    blocks,
-    expand,
-    hot_points,
-    image,
-    probes,
-    spans,
-    standing,
-    store,
-)
+from headrace.families.joins import image, store
+from headrace.families.joins.bands import probes as band_probes
+from headrace.families.joins.bands import scattered as band_scattered
+from headrace.families.joins.levels import probes, standing
 from headrace.families.joins.plan import share
+from headrace.families.joins.reading import image_cache as spans
+from headrace.families.joins.reading import join_log as expand
+from headrace.families.joins.reading import turn_batches as blocks
 from headrace.families.joins.rowfiles import map_table
+from headrace.families.joins.stabbing import hot_points
 from headrace.families.joins.store import Store
 from headrace.runtime.family import OK
 from tests.families.joins.asked import Asked, Row, draw_query, draw_row, rank
@@ -60,7 +56,7 @@ class Watched:
     """What a reader has read turn by turn."""
 
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    tick: int = -1
+    turn: int = -1
 
 
 class Checked:
@@ -89,8 +85,7 @@ class Checked:
             made.append(table(name, keys) if is_table else stream(name))
         return made
 
-    # -- steps
-    # --------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------
 
     def add(self) -> None:
         shape = Random(self.chance.choice(self.shapes))
@@ -149,7 +144,7 @@ class Checked:
         if done is not None:
             for asked, registered in self.asked.values():
                 if name in asked.relations and done.join.version >= registered.version:
-                    self.since.setdefault(registered.id, done.join.tick)
+                    self.since.setdefault(registered.id, done.join.turn)
             self.check_records(done)
             self.check_odd(done)
         if self.chance.random() < 0.5:
@@ -157,9 +152,9 @@ class Checked:
 
     def force(self, side: Side) -> None:
         """All that is looked up next goes by one method, or by some."""
-        looks, _ = self.played.joints.looks(side.relation.name, side.ledger.folder, ())
+        looks, _ = self.played.shapes.looks(side.relation.name, side.ledger.folder, ())
         rates = FORCED[self.chance.choice(sorted(FORCED))]
-        self.played.joints.note({path: rates for look in looks for path in look.levels})
+        self.played.shapes.note({path: rates for look in looks for path in look.levels})
 
     def drawn(self, side: Side) -> list[Row]:
         self.at_s += self.chance.choice([0, 0, 5, 30])
@@ -180,8 +175,7 @@ class Checked:
         cuts = sorted(self.chance.choices(range(len(rows) + 1), k=self.chance.choice([0, 0, 1, 3])))
         return [list(rows[a:b]) for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
 
-    # -- checks
-    # -------------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------
 
     def check_answers(self) -> None:
         late = self.played.new_reader()
@@ -202,9 +196,9 @@ class Checked:
             self.played.log(registered),
             self.watched.setdefault(registered.id, Watched()),
         )
-        for tick in log.rounds(watched.tick):
-            found = log.read(registered.id, registered.query, tick)
-            watched.tick = tick
+        for turn in log.rounds(watched.turn):
+            found = log.read(registered.id, registered.query, turn)
+            watched.turn = turn
             if found is not None:
                 assert found.num_rows and found.schema == schema
                 watched.rows += _rows(found)
@@ -236,14 +230,14 @@ class Checked:
         found, events = self.affected(done), self.played.events(done)
         looks: set[tuple[object, ...]] = set()
         for look in done.turn.looks:
-            asked = {r.id: a for a, r in self.standing if self._joint(r) == look.joint}
+            asked = {r.id: a for a, r in self.standing if self._shape(r) == look.shape}
             own = done.turn.files if look.other == done.relation else ()
             files = {(file.round_id, file.part) for file in (*look.files, *own)}
             there = [
                 k for k in self.played.sides[look.other].kept if _was_there(k, done, look.side)
             ]
             looked = [k for k in there if k.place[:2] in files]
-            looks.add((look.joint, look.side))
+            looks.add((look.shape, look.side))
             for part, rows in events.items():
                 for number, event in enumerate(rows):
                     theirs = {
@@ -264,10 +258,10 @@ class Checked:
                             for k in there
                         )
         expected = {
-            (self._joint(r), side)
+            (self._shape(r), side)
             for _, r in self.standing
             for side in (0, 1)
-            if self._joint(r).relations[side] == done.relation
+            if self._shape(r).relations[side] == done.relation
         }
         assert expected <= looks
 
@@ -280,18 +274,18 @@ class Checked:
         for written in done.join.written:
             look = done.turn.looks[written.look]
             records = map_table(self.played.home.root / written.path, written.size, written.crc)
-            level = reader.prober(look.levels[written.level], look.joint.kind, look.side)
+            level = reader.prober(look.levels[written.level], look.shape.kind, look.side)
             part = int(Path(written.path).name.split(".")[0])
             events, ids = level.affected(records)
             for event, i in zip(events.tolist(), ids.tolist(), strict=True):
                 found.setdefault((written.look, part, event), set()).add(i)
         return found
 
-    def _joint(self, registered: Registered) -> Any:
+    def _shape(self, registered: Registered) -> Any:
         query = registered.query
         assert query.joined is not None
         relations = self.played.catalog.relation
-        return share(query, relations(query.source), relations(query.joined)).joint
+        return share(query, relations(query.source), relations(query.joined)).shape
 
     def check_odd(self, done: Done) -> None:
         odd = [
@@ -318,7 +312,7 @@ class Checked:
 def _was_there(kept: Kept, done: Done, side: int) -> bool:
     """Events of side 0 find what was there before their turn, those of side 1 what is there after
     it."""
-    return kept.is_there(done.join.tick - 1 if side == 0 else done.join.tick)
+    return kept.is_there(done.join.turn - 1 if side == 0 else done.join.turn)
 
 
 def _pair(side: int, event: Kept, other: Kept) -> tuple[Row, Row]:

@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from headrace.families.joins.pairs import expanded, runs_of
 from headrace.families.joins.plan import BAND, SELECT, Box
+from headrace.families.joins.reading.pairs import expanded, runs_of
 from tests.families.joins.test_probes import BANDS, draw_bands, draw_numbers, draw_selects, image_of
 
 

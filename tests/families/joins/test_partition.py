@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins.partition import Partition, canonical
-from headrace.families.joins.partition_kernels import BASE, LOST
-from headrace.families.joins.roll import Roll
-from headrace.families.joins.shelf_kernels import (
+from headrace.families.joins.stabbing.interval_slots import IntervalSlots
+from headrace.families.joins.stabbing.kernels import BASE, LOST
+from headrace.families.joins.stabbing.partition import Partition, canonical
+from headrace.families.joins.stabbing.sorted_blocks import (
     BLOCK,
     USED,
-    Shelf,
+    SortedBlocks,
     drop,
     last_from,
-    new_shelf,
+    new_sorted_blocks,
     put,
     with_room,
 )
@@ -56,8 +56,7 @@ def arrays_of(kind: Any, intervals: list[Interval]) -> tuple[Any, Any]:
     return np.array([lo for lo, _ in intervals], kind), np.array([hi for _, hi in intervals], kind)
 
 
-# -- the canonical one
-# ------------------------------------------------------------------------------
+# -- the canonical one -----------------------------------------------------------------------------
 
 
 @given(LISTS)
@@ -84,19 +83,21 @@ def test_half_a_million_intervals_are_partitioned_exactly(seed: int) -> None:
     assert np.all(lo <= found.lo[found.group]) and np.all(found.hi[found.group] <= hi)
 
 
-# -- the shelf
-# --------------------------------------------------------------------------------------
+# -- the sorted blocks -----------------------------------------------------------------------------
 
 
-def contents(shelf: Shelf) -> list[tuple[Any, Any, int]]:
+def contents(sorted_blocks: SortedBlocks) -> list[tuple[Any, Any, int]]:
     found: list[tuple[Any, Any, int]] = []
-    for block in shelf.order[: shelf.counts[USED]]:
-        n = int(shelf.size[block])
-        assert 0 < n <= shelf.lo.shape[1] and shelf.least[block] == shelf.hi[block, :n].min()
+    for block in sorted_blocks.order[: sorted_blocks.counts[USED]]:
+        n = int(sorted_blocks.size[block])
+        assert (
+            0 < n <= sorted_blocks.lo.shape[1]
+            and sorted_blocks.least[block] == sorted_blocks.hi[block, :n].min()
+        )
         found += zip(
-            shelf.lo[block, :n].tolist(),
-            shelf.hi[block, :n].tolist(),
-            shelf.item[block, :n].tolist(),
+            sorted_blocks.lo[block, :n].tolist(),
+            sorted_blocks.hi[block, :n].tolist(),
+            sorted_blocks.item[block, :n].tolist(),
             strict=True,
         )
     return found
@@ -107,78 +108,81 @@ def contents(shelf: Shelf) -> list[tuple[Any, Any, int]]:
 @pytest.mark.parametrize("values", [1, 30, 10**6])
 def test_a_shelf_keeps_its_entries_in_order(kind: Any, block: int, values: int, seed: int) -> None:
     random = Random(seed)
-    shelf = new_shelf(np.dtype(kind), 1, block)
+    sorted_blocks = new_sorted_blocks(np.dtype(kind), 1, block)
     twin: dict[int, tuple[Any, Any]] = {}
     for step in range(3_000):
         growing = step // 1_000 % 2 == 0
         if twin and random.random() < (0.2 if growing else 0.95):
             item = random.choice(list(twin)) if step % 50 == 0 else next(iter(twin))
-            drop(shelf, kind(twin.pop(item)[0]), item)
+            drop(sorted_blocks, kind(twin.pop(item)[0]), item)
         else:
             lo = random.randrange(values)
             hi = lo + random.randrange(20)
-            shelf = with_room(shelf, 1)
-            put(shelf, kind(lo), kind(hi), step)
+            sorted_blocks = with_room(sorted_blocks, 1)
+            put(sorted_blocks, kind(lo), kind(hi), step)
             twin[step] = lo, hi
         if step % 97 == 0:
             held = sorted(
                 ((lo, hi, item) for item, (lo, hi) in twin.items()),
                 key=lambda entry: (entry[0], entry[2]),
             )
-            assert contents(shelf) == held
+            assert contents(sorted_blocks) == held
             key = random.randrange(values)
-            found, at = last_from(shelf, kind(key))
+            found, at = last_from(sorted_blocks, kind(key))
             before = max(((lo, item) for item, (lo, _) in twin.items() if lo <= key), default=None)
-            assert before == (None if at < 0 else (shelf.lo[found, at], shelf.item[found, at]))
+            assert before == (
+                None if at < 0 else (sorted_blocks.lo[found, at], sorted_blocks.item[found, at])
+            )
 
 
 def test_an_entry_that_is_not_there_cannot_be_dropped() -> None:
-    shelf = new_shelf(np.dtype(np.int64), 2)
-    put(shelf, np.int64(3), np.int64(4), 7)
+    sorted_blocks = new_sorted_blocks(np.dtype(np.int64), 2)
+    put(sorted_blocks, np.int64(3), np.int64(4), 7)
     with pytest.raises(AssertionError, match="not on the shelf"):
-        drop(shelf, np.int64(3), 8)
+        drop(sorted_blocks, np.int64(3), 8)
 
 
 def test_blocks_are_merged_when_most_entries_go() -> None:
-    shelf = new_shelf(np.dtype(np.int64), 1)
+    sorted_blocks = new_sorted_blocks(np.dtype(np.int64), 1)
     for item in range(20 * BLOCK):
-        shelf = with_room(shelf, 1)
-        put(shelf, np.int64(item), np.int64(item), item)
+        sorted_blocks = with_room(sorted_blocks, 1)
+        put(sorted_blocks, np.int64(item), np.int64(item), item)
     for item in range(20 * BLOCK):
         if item % 16:
-            drop(shelf, np.int64(item), item)
-    assert shelf.counts[USED] <= 20 // 2
-    assert len(contents(shelf)) == 20 * BLOCK // 16
+            drop(sorted_blocks, np.int64(item), item)
+    assert sorted_blocks.counts[USED] <= 20 // 2
+    assert len(contents(sorted_blocks)) == 20 * BLOCK // 16
 
 
-# -- the dynamic one
-# --------------------------------------------------------------------------------
+# -- the dynamic one -------------------------------------------------------------------------------
 
 
 class Checked:
     """A partition and a plain list of who is in it, compared after every step."""
 
     def __init__(self, kind: Any, epsilon: float, block: int) -> None:
-        self.roll = Roll(kind)
-        self.partition = Partition(self.roll, epsilon, block)
+        self.interval_slots = IntervalSlots(kind)
+        self.partition = Partition(self.interval_slots, epsilon, block)
         self.twin: dict[int, Interval] = {}
         self.was: dict[int, int] = {}
         self.builds = 0
 
     def add(self, query_id: int, interval: Interval) -> None:
-        self.partition.add(self.roll.add(query_id, *interval))
+        self.partition.add(self.interval_slots.add(query_id, *interval))
         self.twin[query_id] = interval
         self.check(query_id)
 
     def remove(self, query_id: int) -> None:
-        self.partition.remove(self.roll.slot_of(query_id))
-        self.roll.remove(query_id)
+        self.partition.remove(self.interval_slots.slot_of(query_id))
+        self.interval_slots.remove(query_id)
         del self.twin[query_id]
         self.check(query_id)
 
     def add_many(self, first: int, intervals: list[Interval]) -> None:
         ids = np.arange(first, first + len(intervals))
-        self.partition.add_many(self.roll.add_many(ids, *arrays_of(self.roll.kind, intervals)))
+        self.partition.add_many(
+            self.interval_slots.add_many(ids, *arrays_of(self.interval_slots.kind, intervals))
+        )
         self.twin |= dict(zip(ids.tolist(), intervals, strict=True))
         self.check(None)
 
@@ -187,18 +191,20 @@ class Checked:
         sizes = dict(zip(ranges.number.tolist(), ranges.size.tolist(), strict=True))
         groups = {g: {i for i, own in self.was.items() if own == g} for g in wanted}
         for number, slots in zip(wanted, self.partition.take(wanted), strict=True):
-            ids = self.roll.ids[slots].tolist()
+            ids = self.interval_slots.ids[slots].tolist()
             assert set(ids) == groups[number] and len(ids) == sizes[number]
             for query_id in ids:
-                self.roll.remove(query_id)
+                self.interval_slots.remove(query_id)
                 del self.twin[query_id]
         self.check(None)
 
     def check(self, touched: int | None) -> None:
-        partition, roll = self.partition, self.roll
-        groups = {query_id: partition.group_of(roll.slot_of(query_id)) for query_id in self.twin}
+        partition, interval_slots = self.partition, self.interval_slots
+        groups = {
+            query_id: partition.group_of(interval_slots.slot_of(query_id)) for query_id in self.twin
+        }
         slots = partition.slots()
-        assert set(roll.ids[slots].tolist()) == groups.keys()
+        assert set(interval_slots.ids[slots].tolist()) == groups.keys()
         assert partition.size == len(self.twin) == slots.size
         ranges = partition.ranges()
         assert (
@@ -229,14 +235,14 @@ class Checked:
     def check_witnesses(self, standing: set[int]) -> None:
         """No partition can have fewer groups than are counted on: so many members stand that do not
         overlap."""
-        groups, roll = self.partition._groups, self.roll
+        groups, interval_slots = self.partition._groups, self.interval_slots
         witness = groups.witness[: groups.counts[BASE]]
         witness = witness[witness >= 0]
         assert (
             witness.size == groups.counts[BASE] - groups.counts[LOST]
             and set(witness.tolist()) <= standing
         )
-        assert np.all(roll.hi[witness[:-1]] < roll.lo[witness[1:]])
+        assert np.all(interval_slots.hi[witness[:-1]] < interval_slots.lo[witness[1:]])
 
     def check_only_one_group_was_touched(self, groups: dict[int, int], touched: int | None) -> None:
         if self.partition.rebuilds == self.builds:
@@ -324,30 +330,32 @@ def test_a_rebuild_is_due_only_when_witnesses_leave_or_groups_come() -> None:
 
 
 def test_groups_that_come_and_go_do_not_take_memory_for_ever() -> None:
-    roll = Roll(np.int64)
-    partition = Partition(roll, 1.0)
-    partition.add_many(roll.add_many(np.arange(10), np.arange(10) * 10, np.arange(10) * 10))
+    interval_slots = IntervalSlots(np.int64)
+    partition = Partition(interval_slots, 1.0)
+    partition.add_many(
+        interval_slots.add_many(np.arange(10), np.arange(10) * 10, np.arange(10) * 10)
+    )
     for step in range(1_000):
-        partition.add(roll.add(100, 5, 6))
-        partition.remove(roll.slot_of(100))
-        roll.remove(100)
+        partition.add(interval_slots.add(100, 5, 6))
+        partition.remove(interval_slots.slot_of(100))
+        interval_slots.remove(100)
         assert partition._groups.size.size <= 128, step
     assert partition.rebuilds < 40
 
 
 def test_what_is_not_of_the_kind_is_refused() -> None:
     with pytest.raises(AssertionError, match="int64"):
-        Roll(np.int64).add(1, 2.5, 3)
+        IntervalSlots(np.int64).add(1, 2.5, 3)
     with pytest.raises(AssertionError, match="float64"):
-        Roll(np.float64).add(1, 2**53 + 1, 2**60)
+        IntervalSlots(np.float64).add(1, 2**53 + 1, 2**60)
     with pytest.raises(AssertionError, match="interval"):
-        Roll().add(1, 3, 2)
-    roll = Roll(np.int64)
-    roll.add(1, 2, 3)
+        IntervalSlots().add(1, 3, 2)
+    interval_slots = IntervalSlots(np.int64)
+    interval_slots.add(1, 2, 3)
     with pytest.raises(AssertionError, match="has an interval"):
-        roll.add(1, 2, 3)
+        interval_slots.add(1, 2, 3)
     with pytest.raises(AssertionError, match="has an interval"):
-        roll.add_many(np.array([2, 1]), np.array([0, 0]), np.array([1, 1]))
+        interval_slots.add_many(np.array([2, 1]), np.array([0, 0]), np.array([1, 1]))
 
 
 def test_groups_that_only_witnesses_kept_apart_become_one() -> None:
@@ -385,13 +393,15 @@ def test_a_rebuild_is_the_canonical_partition_and_knows_who_ends_first(
     rng = np.random.default_rng(seed)
     lo = rng.integers(0, 1_000, 3_000).astype(kind)
     hi = lo + rng.integers(0, length, lo.size).astype(kind)
-    roll = Roll(kind)
-    partition = Partition(roll, 1.0, block)
-    partition.add_many(roll.add_many(np.arange(lo.size), lo, hi))
+    interval_slots = IntervalSlots(kind)
+    partition = Partition(interval_slots, 1.0, block)
+    partition.add_many(interval_slots.add_many(np.arange(lo.size), lo, hi))
     expected, ranges = canonical(lo, hi), partition.ranges()
     assert np.array_equal(ranges.lo, expected.lo) and np.array_equal(ranges.hi, expected.hi)
     assert np.array_equal(ranges.size, np.bincount(expected.group))
-    assert np.array_equal(roll.hi[partition._groups.witness[: len(partition)]], expected.hi)
+    assert np.array_equal(
+        interval_slots.hi[partition._groups.witness[: len(partition)]], expected.hi
+    )
     slots = partition.slots()
     group = np.array([partition.group_of(slot) for slot in slots.tolist()])
-    assert np.array_equal(group - group.min(), expected.group[roll.ids[slots]])
+    assert np.array_equal(group - group.min(), expected.group[interval_slots.ids[slots]])

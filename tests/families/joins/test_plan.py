@@ -1,4 +1,4 @@
-"""What a standing join shares: joints, boxes, what is left over, bounds on event times; and what is
+"""What a standing join shares: shapes, boxes, what is left over, bounds on event times; and what is
 refused."""
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ def shared(condition: str, right: Relation = RIGHT, select: str = "1 AS x") -> S
 
 
 def met(own: Share) -> tuple[list[str], list[str]]:
-    left, right = own.joint.meets
+    left, right = own.shape.meets
     return [emit(e) for e in left], [emit(e) for e in right]
 
 
 def test_queries_of_one_joint_differ_by_their_ranges_only() -> None:
     bands = [shared(f"s.b - r.b BETWEEN {i} AND {i + 2} AND r.a > {i}") for i in range(3)]
-    assert len({own.joint for own in bands}) == 1 and bands[0].joint.kind == BAND
+    assert len({own.shape for own in bands}) == 1 and bands[0].shape.kind == BAND
     assert [own.boxes for own in bands] == [((i, i + 2, i, i + 2),) for i in range(3)]
     selects = [shared(f"r.n = s.n AND r.k = s.k AND r.a > {i} AND s.b < {i}") for i in range(3)]
-    assert len({own.joint for own in selects}) == 1 and selects[0].joint.kind == SELECT
+    assert len({own.shape for own in selects}) == 1 and selects[0].shape.kind == SELECT
     assert met(selects[0]) == met(shared("s.k = r.k AND s.n = r.n AND r.a > 1 AND s.b < 1"))
     assert (
         len(
             {
-                shared(c).joint
+                shared(c).shape
                 for c in ("r.n = s.n AND r.a > 1", "r.n = s.n AND r.b > 1", "r.n = s.n")
             }
         )
@@ -65,15 +65,16 @@ def test_queries_of_one_joint_differ_by_their_ranges_only() -> None:
 def test_an_equality_goes_before_a_difference_and_any_difference_before_that_of_event_times() -> (
     None
 ):
-    assert shared("s.b - r.b > 1 AND r.n = s.n").joint.kind == SELECT
+    assert shared("s.b - r.b > 1 AND r.n = s.n").shape.kind == SELECT
     near = "s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts"
     for condition in (f"s.b - r.b > 1 AND {near}", f"{near} AND s.b > r.b"):
         assert met(shared(condition)) == (["`b`"], ["`b`"])
     assert met(shared(near)) == (["`ts`"], ["`ts`"])
+    # a table has no event times
     assert met(shared(f"{near} AND s.b - r.b > 1", TABLE)) == (
         ["`ts`"],
         ["`ts`"],
-    )  # a table has no event times
+    )
 
 
 def test_what_the_joint_does_not_ask_is_left_over() -> None:
@@ -99,7 +100,7 @@ def test_boxes_are_all_pairs_of_intervals_but_not_too_many() -> None:
     own = shared(f"r.n = s.n AND {some('r.a', 20)} AND {some('s.a', 20)}")
     assert (
         len(own.boxes) == 20 <= BOXES_MAX
-        and own.joint.ranged[1] is None
+        and own.shape.ranged[1] is None
         and {b[2:] for b in own.boxes} == {ALL}
     )
     assert len(own.residue.ranges[1]) == 1
@@ -117,13 +118,13 @@ def test_ranges_beyond_what_a_query_may_have_are_left_over() -> None:
     assert 200 < count <= BOXES_MAX and not few.residue.differences
     many = shared(" AND ".join([*parts, "s.n - r.n BETWEEN -1000 AND 2000", "s.b > r.b"]))
     assert (
-        many.joint == few.joint
+        many.shape == few.shape
         and set(many.boxes) == {(-1000, 2000, -1000, 2000)}
         and not many.is_cross
     )
     (own,) = many.residue.differences
     assert (
-        own[0] == tuple(side[0] for side in many.joint.meets) and len(own[1].intervals) > BOXES_MAX
+        own[0] == tuple(side[0] for side in many.shape.meets) and len(own[1].intervals) > BOXES_MAX
     )
     assert len(many.residue.rest) == 1 and shared(" AND ".join(parts)).is_cross
 
@@ -164,8 +165,7 @@ def test_a_query_that_asks_every_pair_is_known(condition: str, is_cross: bool) -
     assert shared(condition).is_cross == is_cross
 
 
-# -- time
-# -------------------------------------------------------------------------------------------
+# -- time ------------------------------------------------------------------------------------------
 
 
 def test_bounds_are_of_event_times_only() -> None:
@@ -198,8 +198,7 @@ def test_a_row_is_past_when_nothing_to_come_can_join_it(
     )
 
 
-# -- what is refused
-# --------------------------------------------------------------------------------
+# -- what is refused -------------------------------------------------------------------------------
 
 
 TOGETHER = "put the smaller end first (BETWEEN low AND high)"
@@ -263,8 +262,8 @@ def test_an_empty_range_of_a_filter_or_of_a_relation_with_itself_is_told_by_name
 def test_what_is_not_evaluated_here_is_left_over(condition: str, left: int) -> None:
     assert shared(condition).is_cross and len(shared(condition).residue.rest) == left
     assert (
-        shared(f"{condition} AND r.n = s.n AND s.a > 1").joint
-        == shared("r.n = s.n AND s.a > 1").joint
+        shared(f"{condition} AND r.n = s.n AND s.a > 1").shape
+        == shared("r.n = s.n AND s.a > 1").shape
     )
 
 
@@ -279,7 +278,7 @@ def test_times_that_are_subtracted_are_apart_by_an_interval() -> None:
         (0, hour),
     )
     within = shared("INTERVAL '1' HOUR > r.ts - s.ts AND r.n = s.n")
-    assert within.bound is not None and within.bound[0] == 1 - hour and within.joint.kind == SELECT
+    assert within.bound is not None and within.bound[0] == 1 - hour and within.shape.kind == SELECT
     assert shared("r.ts - s.ts = INTERVAL '1' HOUR").bound == (-hour, -hour)
     assert shared("s.ts - s.ts > INTERVAL '1' HOUR").is_cross
 

@@ -14,37 +14,40 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from headrace.families.joins import band_probes, band_scattered, hot_points, probes, shapes
+from headrace.families.joins.bands import probes as band_probes
+from headrace.families.joins.bands import scattered as band_scattered
 from headrace.families.joins.cost import ONE_BY_ONE, PREFIXES
 from headrace.families.joins.image import Image
-from headrace.families.joins.level import Level
-from headrace.families.joins.plan import BAND, FILTER, NOBODY, SELECT, Box, Joint
-from headrace.families.joins.probes import Looked, Probes, Rates, Written, prober
+from headrace.families.joins.levels import probes, shapes
+from headrace.families.joins.levels.level import Level
+from headrace.families.joins.levels.probes import Looked, Probes, Rates, Written, prober
+from headrace.families.joins.levels.standing import Standing
+from headrace.families.joins.plan import BAND, FILTER, NOBODY, SELECT, Box, JoinShape
 from headrace.families.joins.rowfiles import map_table
-from headrace.families.joins.select_methods import METHODS
-from headrace.families.joins.standing import Standing
+from headrace.families.joins.selects.methods import METHODS
+from headrace.families.joins.stabbing import hot_points
 from headrace.sql.tree import Column
 from headrace.values import BIGINT, DOUBLE
 from tests.families.joins.played import FORCED
 
 EXTREME = 2**62 - 1
 BANDS = {
-    kind.name: Joint(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),)))
+    kind.name: JoinShape(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),)))
     for kind in (BIGINT, DOUBLE)
 }
-SELECTS = Joint(
+SELECTS = JoinShape(
     ("r", "s"),
     SELECT,
     ((Column("b", BIGINT),), (Column("b", BIGINT, 1),)),
     (Column("a", BIGINT), Column("c", BIGINT, 1)),
 )
-FILTERS = Joint(("r", NOBODY), FILTER, ((), ()), (Column("a", BIGINT), None))
+FILTERS = JoinShape(("r", NOBODY), FILTER, ((), ()), (Column("a", BIGINT), None))
 Values = NDArray[Any]
 Pairs = set[tuple[int, int]]
 
 
-def level_of(joint: Joint, boxes: Sequence[Box]) -> Level:
-    standing = Standing(joint)
+def level_of(shape: JoinShape, boxes: Sequence[Box]) -> Level:
+    standing = Standing(shape)
     standing.update({100 + i: (box,) for i, box in enumerate(boxes)}, [])
     (level,) = standing.levels
     return level

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.families.joins.conditions import Conditions
-from headrace.families.joins.residue import Rows, answers_of, empty_answer
+from headrace.families.joins.reading.remaining_conditions import Rows, answers_of, empty_answer
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
 from headrace.sql.query import Query

@@ -10,12 +10,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins import select_index, select_rivals
 from headrace.families.joins.arrays import Ints, Numbers
-from headrace.families.joins.band_kernels import Runs
-from headrace.families.joins.select_index import Events, Rectangles, Rows, SelectIndex
-from headrace.families.joins.select_kernels import joining, write_runs
-from headrace.families.joins.select_rivals import Boxes, Marks, Packed
+from headrace.families.joins.bands.kernels import Runs
+from headrace.families.joins.selects import index as select_index
+from headrace.families.joins.selects import ungrouped as select_rivals
+from headrace.families.joins.selects.index import Events, Rectangles, Rows, SelectIndex
+from headrace.families.joins.selects.kernels import joining, write_runs
+from headrace.families.joins.selects.ungrouped import Boxes, Marks, Packed
 from tests.families.joins.test_bands import draw_numbers, draw_ranges, groups_of
 
 

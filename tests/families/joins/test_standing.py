@@ -1,4 +1,4 @@
-"""The queries of a joint as they come and go: every live range is in one level, levels are few,
+"""The queries of a shape as they come and go: every live range is in one level, levels are few,
 work is bounded."""
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.families.joins.cost import build_s, groups_s
-from headrace.families.joins.level import Level, grouping, level_of
-from headrace.families.joins.plan import BAND, SELECT, Box, Joint
-from headrace.families.joins.standing import GONE_MAX, RATIO, Standing
-from headrace.families.joins.tracking import ALPHA, EPSILON
+from headrace.families.joins.levels.level import Level, grouping, level_of
+from headrace.families.joins.levels.standing import GONE_MAX, RATIO, Standing
+from headrace.families.joins.plan import BAND, SELECT, Box, JoinShape
+from headrace.families.joins.stabbing.tracking import ALPHA, EPSILON
 from headrace.sql.tree import Column
 from headrace.values import BIGINT, DOUBLE, Type
 
 JOINTS = {
-    kind.name: Joint(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),)))
+    kind.name: JoinShape(("r", "s"), BAND, ((Column("b", kind),), (Column("b", kind, 1),)))
     for kind in (BIGINT, DOUBLE)
-} | {"select": Joint(("r", "s"), SELECT, ((), ()), (Column("a", BIGINT), Column("c", BIGINT, 1)))}
+} | {
+    "select": JoinShape(("r", "s"), SELECT, ((), ()), (Column("a", BIGINT), Column("c", BIGINT, 1)))
+}
 FAR = 1 << 62
 ENDS = [(lo, lo + length) for lo in range(-9, 9) for length in range(5)]
 STEPS = st.lists(
@@ -34,8 +36,8 @@ STEPS = st.lists(
 )
 
 
-def boxes(joint: Joint, ends: Sequence[tuple[int, int]]) -> tuple[Box, ...]:
-    if joint.kind == BAND:
+def boxes(shape: JoinShape, ends: Sequence[tuple[int, int]]) -> tuple[Box, ...]:
+    if shape.kind == BAND:
         return tuple((lo, hi, lo, hi) for lo, hi in ends)
     return tuple((lo, hi, -hi, -lo) for lo, hi in ends)
 
@@ -76,8 +78,8 @@ def check_groups(level: Level, side: int) -> None:
 def test_every_live_range_is_in_one_level(
     name: str, steps: list[tuple[int, float, int]], seed: int
 ) -> None:
-    joint, chance = JOINTS[name], Random(seed)
-    standing, live, next_id = Standing(joint), dict[int, tuple[Box, ...]](), 1
+    shape, chance = JOINTS[name], Random(seed)
+    standing, live, next_id = Standing(shape), dict[int, tuple[Box, ...]](), 1
     inserted = dropped = 0
     built: list[int] = []
     build = Level.build
@@ -90,7 +92,7 @@ def test_every_live_range_is_in_one_level(
         for come, share, many in steps:
             gone = [i for i in live if chance.random() < share**3]
             dropped += sum(len(live.pop(i)) for i in gone)
-            new = {next_id + i: boxes(joint, chance.choices(ENDS, k=many)) for i in range(come)}
+            new = {next_id + i: boxes(shape, chance.choices(ENDS, k=many)) for i in range(come)}
             inserted += many * come
             next_id += come
             live |= new
@@ -102,9 +104,9 @@ def test_every_live_range_is_in_one_level(
     assert sum(built) <= inserted * (1 + math.log(max(2, inserted), 1 + 1 / RATIO)) + 7 * dropped
 
 
-def one_by_one(joint: Joint, count: int) -> tuple[Standing, dict[int, tuple[Box, ...]]]:
-    chance, standing = Random(7), Standing(joint)
-    live = {i: boxes(joint, chance.choices(ENDS, k=1 + i % 2)) for i in range(count)}
+def one_by_one(shape: JoinShape, count: int) -> tuple[Standing, dict[int, tuple[Box, ...]]]:
+    chance, standing = Random(7), Standing(shape)
+    live = {i: boxes(shape, chance.choices(ENDS, k=1 + i % 2)) for i in range(count)}
     for i, own in live.items():
         standing.update({i: own}, [])
     return standing, live
@@ -122,8 +124,8 @@ def test_levels_become_one_when_they_have_cost_as_much(name: str) -> None:
         more = sum(level.groups(0) for level in standing.levels) - standing._tracked.groups(0)
         standing.expect(0, 10)
         rounds += 1
-        paid = rounds * 10 * groups_s(standing.joint.kind, more)
-        due = build_s(standing.joint.kind, sum(len(level) for level in many))
+        paid = rounds * 10 * groups_s(standing.shape.kind, more)
+        due = build_s(standing.shape.kind, sum(len(level) for level in many))
         assert (paid > due) == (len(standing.levels) == 1)
     check(standing, live)
     (one,) = standing.levels
@@ -137,12 +139,12 @@ def test_levels_become_one_when_they_have_cost_as_much(name: str) -> None:
 def test_groups_of_one_index_are_known_without_it(
     name: str, steps: list[tuple[int, float, int]], seed: int
 ) -> None:
-    joint, chance = JOINTS[name], Random(seed)
-    standing, live, next_id = Standing(joint), dict[int, tuple[Box, ...]](), 1
+    shape, chance = JOINTS[name], Random(seed)
+    standing, live, next_id = Standing(shape), dict[int, tuple[Box, ...]](), 1
     ends = [*ENDS, (-FAR, 3), (-2, FAR), (-FAR, FAR)]
     for come, share, many in steps:
         gone = [i for i in live if chance.random() < share**3]
-        new = {next_id + i: boxes(joint, chance.choices(ends, k=many)) for i in range(come)}
+        new = {next_id + i: boxes(shape, chance.choices(ends, k=many)) for i in range(come)}
         next_id += come
         live = {i: own for i, own in live.items() if i not in gone} | new
         standing.update(new, gone)
@@ -150,8 +152,8 @@ def test_groups_of_one_index_are_known_without_it(
             standing.expect(chance.choice([0, 1]), chance.choice([1, 1_000_000]))
         check(standing, live)
         for side in (0, 1):
-            fewest = level_of(joint, live).groups(side) if live else 0
-            groups = standing._tracked.groups(grouping(joint, side))
+            fewest = level_of(shape, live).groups(side) if live else 0
+            groups = standing._tracked.groups(grouping(shape, side))
             assert fewest <= groups <= (1 + EPSILON) * fewest + 2 / ALPHA
             tally, ranges_there = standing.tally(side), sum(map(len, live.values()))
             assert (tally["fewest"], tally["ranges"]) == (groups, ranges_there) and 0 <= tally[

@@ -20,14 +20,14 @@ def test_one_relation_is_planned_while_another_looks(tmp_path: Path) -> None:
 
     def plan() -> None:
         for _ in range(15):
-            played.joints.replan("r", asked)
-            played.joints.replan("r", [])
+            played.shapes.replan("r", asked)
+            played.shapes.replan("r", [])
         stop.set()
 
     def look() -> None:
         while not stop.is_set():
             try:
-                seen.add(len(played.joints.looks("s", "streams/s", ())[0]))
+                seen.add(len(played.shapes.looks("s", "streams/s", ())[0]))
             except Exception as error:  # noqa: BLE001
                 errors.append(error)
 
@@ -47,10 +47,10 @@ def test_rates_of_a_relation_are_not_those_of_another_whose_name_begins_like_it(
     played.add("q", "SELECT x.u AS u FROM r AS x JOIN r2 AS y ON x.n = y.n")
     for name in ("r", "r2"):
         played.replan(name)
-    (look,), _ = played.joints.looks("r2", "streams/r2", ())
-    played.joints.note({look.levels[0]: FORCED["groups"]})
-    played.joints.looks("r", "streams/r", ())
-    assert played.joints.rates(look.levels) == {look.levels[0]: FORCED["groups"]}
+    (look,), _ = played.shapes.looks("r2", "streams/r2", ())
+    played.shapes.note({look.levels[0]: FORCED["groups"]})
+    played.shapes.looks("r", "streams/r", ())
+    assert played.shapes.rates(look.levels) == {look.levels[0]: FORCED["groups"]}
     played.home.release()
 
 
@@ -62,9 +62,9 @@ def test_levels_are_merged_for_a_round_that_is_large_enough(tmp_path: Path) -> N
         )
         for name in ("r", "s"):
             played.replan(name)
-    assert len(played.joints.looks("r", "streams/r", ())[0][0].levels) > 1
-    played.joints.expect("r", 1_000_000)
+    assert len(played.shapes.looks("r", "streams/r", ())[0][0].levels) > 1
+    played.shapes.expect("r", 1_000_000)
     for name in ("r", "s"):
-        (look,), _ = played.joints.looks(name, f"streams/{name}", ())
+        (look,), _ = played.shapes.looks(name, f"streams/{name}", ())
         assert len(look.levels) == 1
     played.home.release()

@@ -12,14 +12,14 @@ import pytest
 
 from headrace.families.joins import image, store
 from headrace.families.joins.image import Image
-from headrace.families.joins.plan import BAND, Joint
+from headrace.families.joins.plan import BAND, JoinShape
 from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.families.joins.store import INDEX_BITS, Store
 from headrace.runtime.family import LATE, OK
 from headrace.sql.tree import Column
 from headrace.values import BIGINT
 
-JOINT = Joint(("r", "s"), BAND, ((Column("b", BIGINT),), (Column("b", BIGINT, 1),)))
+JOINT = JoinShape(("r", "s"), BAND, ((Column("b", BIGINT),), (Column("b", BIGINT, 1),)))
 Place = tuple[int, int, int]
 
 

@@ -8,41 +8,45 @@ from typing import cast
 import pytest
 from py4j.protocol import Py4JError
 
-from headrace.families.joins.plan import FILTER, NOBODY, Joint
+from headrace.families.joins.plan import FILTER, NOBODY, JoinShape
+from headrace.families.joins.round_runner import PendingRound, RoundRunner, Tasks
 from headrace.families.joins.suspects import take_or_blame
-from headrace.families.joins.turns import Tasks, Turn, Turns
 from headrace.runtime.family import Round
 from headrace.sql.tree import Column
 from headrace.values import INT
 
-JOINTS = [Joint(("s", NOBODY), FILTER, ((), ()), (Column(f"c{i}", INT), None)) for i in range(9)]
-QUERIES = {joint: [10 * i, 10 * i + 1] for i, joint in enumerate(JOINTS)}
+JOINTS = [
+    JoinShape(("s", NOBODY), FILTER, ((), ()), (Column(f"c{i}", INT), None)) for i in range(9)
+]
+QUERIES = {shape: [10 * i, 10 * i + 1] for i, shape in enumerate(JOINTS)}
 ROUND = Round(0, None, 0)
 
 
 class Failing:
     """Turns that fail as they are told to."""
 
-    def __init__(self, why: Callable[[Collection[Joint], int], Exception | None]) -> None:
+    def __init__(self, why: Callable[[Collection[JoinShape], int], Exception | None]) -> None:
         self._why = why
         self.tries = 0
 
-    def take(self, tasks: Tasks, round: Round, only: Collection[Joint] | None = None) -> Turn:
+    def take(
+        self, tasks: Tasks, round: Round, only: Collection[JoinShape] | None = None
+    ) -> PendingRound:
         self.tries += 1
         error = self._why(JOINTS if only is None else only, self.tries)
         if error is not None:
             raise error
-        return Turn((), (), ())
+        return PendingRound((), (), ())
 
 
-def blamed(turns: Failing) -> tuple[Turn | None, dict[int, str]]:
-    return take_or_blame(cast(Turns, turns), cast(Tasks, None), ROUND, QUERIES, 100)
+def blamed(runner: Failing) -> tuple[PendingRound | None, dict[int, str]]:
+    return take_or_blame(cast(RoundRunner, runner), cast(Tasks, None), ROUND, QUERIES, 100)
 
 
 @pytest.mark.parametrize("bad", [{0}, {8}, {2, 3}, {0, 4, 8}])
 def test_the_queries_of_a_joint_that_fails_go(bad: set[int]) -> None:
-    def why(joints: Collection[Joint], tries: int) -> Exception | None:
-        return next((ValueError(f"c{i}") for i in bad if JOINTS[i] in joints), None)
+    def why(shapes: Collection[JoinShape], tries: int) -> Exception | None:
+        return next((ValueError(f"c{i}") for i in bad if JOINTS[i] in shapes), None)
 
     turn, faults = blamed(Failing(why))
     assert turn is None
@@ -51,34 +55,36 @@ def test_the_queries_of_a_joint_that_fails_go(bad: set[int]) -> None:
 
 def test_what_fails_only_together_loses_one() -> None:
     turn, faults = blamed(
-        Failing(lambda joints, _: MemoryError("full") if len(joints) == 9 else None)
+        Failing(lambda shapes, _: MemoryError("full") if len(shapes) == 9 else None)
     )
     assert turn is None and len(faults) == 2
 
 
 def test_what_passes_when_it_is_tried_again_is_nobodys_fault() -> None:
-    """A worker that was killed, say; also where there is one joint only."""
-    turns = Failing(lambda joints, tries: OSError("worker died") if tries == 1 else None)
-    found = take_or_blame(cast(Turns, turns), cast(Tasks, None), ROUND, {JOINTS[0]: [1]}, 100)
-    assert found == (Turn((), (), ()), {})
+    """A worker that was killed, say; also where there is one shape only."""
+    runner = Failing(lambda shapes, tries: OSError("worker died") if tries == 1 else None)
+    found = take_or_blame(
+        cast(RoundRunner, runner), cast(Tasks, None), ROUND, {JOINTS[0]: [1]}, 100
+    )
+    assert found == (PendingRound((), (), ()), {})
 
 
 def test_a_round_is_taken_whole_when_nothing_fails_any_more() -> None:
     """It fails twice, and then no part of it does: there is nobody to blame, and its rows are not
     left out."""
-    turns = Failing(lambda joints, tries: MemoryError("full") if tries in (1, 3) else None)
-    assert blamed(turns) == (Turn((), (), ()), {})
+    runner = Failing(lambda shapes, tries: MemoryError("full") if tries in (1, 3) else None)
+    assert blamed(runner) == (PendingRound((), (), ()), {})
 
 
 @pytest.mark.parametrize(
     "error", [ConnectionRefusedError("no"), Py4JError("An error occurred while calling o1.x")]
 )
 def test_nobody_is_blamed_when_spark_dies_among_the_tries(error: Exception) -> None:
-    """Also once every joint has failed alone: a Spark that is gone fails for all of them."""
+    """Also once every shape has failed alone: a Spark that is gone fails for all of them."""
 
-    def after(died: int) -> Callable[[Collection[Joint], int], Exception | None]:
-        return lambda joints, tries: (
-            error if tries >= died else ValueError("x") if JOINTS[3] in joints else None
+    def after(died: int) -> Callable[[Collection[JoinShape], int], Exception | None]:
+        return lambda shapes, tries: (
+            error if tries >= died else ValueError("x") if JOINTS[3] in shapes else None
         )
 
     for died in range(1, 11):
@@ -89,4 +95,4 @@ def test_nobody_is_blamed_when_spark_dies_among_the_tries(error: Exception) -> N
 @pytest.mark.parametrize("error", [OSError("no file"), OSError("No space left on device")])
 def test_what_fails_without_any_query_is_the_rounds_failure(error: Exception) -> None:
     with pytest.raises(OSError, match=str(error)):
-        blamed(Failing(lambda joints, tries: error))
+        blamed(Failing(lambda shapes, tries: error))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from headrace.config import Config
-from headrace.families.joins.expand import JoinLog, JoinReader
+from headrace.families.joins.reading.join_log import JoinLog, JoinReader
 from headrace.runtime.ledger import Ledger
 from headrace.values import Relation
 from tests.families.joins.asked import T0, Row, rank
@@ -100,7 +100,7 @@ def test_a_limit_is_told_with_what_can_be_done(play: Play, name: str, advice: st
 
 
 def test_an_odd_row_is_told_once(play: Play) -> None:
-    """Whichever joints it is odd for, and not again when it goes."""
+    """Whichever shapes it is odd for, and not again when it goes."""
     played = play(table("r", ("k",)), stream("s"))
     played.add("own", "SELECT x.u AS u FROM r AS x JOIN r AS y ON y.b - x.b > 1")
     played.add("other", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
@@ -316,8 +316,8 @@ def test_a_relation_is_not_opened_while_another_has_its_turn(play: Play) -> None
     """What a round under way looks at would be read anew under it."""
     played = play(stream("r"), stream("s"))
     played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
-    with played.joints.turn:
-        opening = threading.Thread(target=played.joints.forget, args=("s", "streams/s"))
+    with played.shapes.commit_lock:
+        opening = threading.Thread(target=played.shapes.forget, args=("s", "streams/s"))
         opening.start()
         opening.join(0.2)
         assert opening.is_alive()

@@ -18,7 +18,7 @@ import pyarrow as pa
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.windows.aggregate import (
+from headrace.families.windows.aggregation.aggregate import (
     PANE,
     SET,
     all_keys,
@@ -27,10 +27,10 @@ from headrace.families.windows.aggregate import (
     key_name,
     word_names,
 )
-from headrace.families.windows.answering import Answering
-from headrace.families.windows.columns import part_names
+from headrace.families.windows.aggregation.columns import part_names
 from headrace.families.windows.plan import Cuts
-from headrace.families.windows.rings import Rings
+from headrace.families.windows.rings.answering import Answering
+from headrace.families.windows.rings.rings import Rings
 from headrace.runtime.answers import dress
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger, Manifest
@@ -186,7 +186,7 @@ class Logged:
 
     def round_of(self, panes: Callable[[Cuts], pa.Table], newest_us: int | None) -> None:
         if set(self.queries) != self._seated:
-            self.rings.seat([Registered(i, q, 1) for i, q in self.queries.items()], self.relation)
+            self.rings.assign([Registered(i, q, 1) for i, q in self.queries.items()], self.relation)
             self._seated = set(self.queries)
         newest = self.ledger.newest
         number, before = (0, None) if newest is None else (newest.round_id + 1, newest.newest_us)

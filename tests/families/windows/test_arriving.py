@@ -12,7 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from headrace.families.windows.columns import NO_LIMITS, asked_for, part_names, part_sql, parts_of
+from headrace.families.windows.aggregation.columns import (
+    NO_LIMITS,
+    asked_for,
+    part_names,
+    part_sql,
+    parts_of,
+)
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.sketches import kinds
 from headrace.families.windows.sketches.arriving import AS_THEY_COME, arrive, came_whole

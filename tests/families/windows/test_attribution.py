@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.families.windows.attribution import Users, split
-from headrace.families.windows.explain import seating_of
+from headrace.families.windows.costs.attribution import Users, split
+from headrace.families.windows.costs.workload import Floats, quantities_of
+from headrace.families.windows.explain import assignment_of
 from headrace.families.windows.plan import plan_cuts
-from headrace.families.windows.workload import Floats, quantities_of
 from headrace.sql.bind import bind
 from tests.families.windows.test_cost import FLOW, RELATION, Ask, queries, sql_of
 
@@ -22,8 +22,8 @@ def parts_of(
 ) -> dict[str, Floats]:
     """By stage, in the order of the asks."""
     bound = [(i, bind(sql_of(ask), {"s": RELATION}, name=f"q{i}")) for i, ask in enumerate(asks)]
-    seating = seating_of(bound, RELATION)
-    users = Users(seating, plan_cuts(seating.rings.values(), united))
+    assignment = assignment_of(bound, RELATION)
+    users = Users(assignment, plan_cuts(assignment.rings.values(), united))
     order = np.argsort(users.ids)
     return {
         stage: p[order]

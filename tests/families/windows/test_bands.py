@@ -15,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import banding as module
-from headrace.families.windows.banding import Banding, answers_of, shapes_of
+from headrace.families.windows.bands import banding as module
+from headrace.families.windows.bands.band_groups import BandGroups, RingBandGroups, Taken
+from headrace.families.windows.bands.banding import Banding, answers_of, shapes_of
+from headrace.families.windows.bands.waiting import CellRows
 from headrace.families.windows.cells import (
     attribute_sql,
     cell,
@@ -25,12 +27,10 @@ from headrace.families.windows.cells import (
     rank_sql,
     ranks_of,
 )
-from headrace.families.windows.feed import SlotRows
 from headrace.families.windows.measures import ROWS, Measure, arrange
-from headrace.families.windows.plan import Lane
-from headrace.families.windows.ring import Answers
-from headrace.families.windows.spots import LaneSpots, Spots, Taken
-from headrace.families.windows.waiting import CellRows
+from headrace.families.windows.plan import SharedRing
+from headrace.families.windows.rings.ring import Answers
+from headrace.families.windows.rollup.feed import SlotRows
 from headrace.sql.bands import LEAST, MOST, NO_BANDS, Band, double_key, double_of, split
 from headrace.sql.bind import bind
 from headrace.sql.emit import emit
@@ -274,11 +274,11 @@ def test_band_algebra(a: Band, b: Band) -> None:
 
 
 EDGES = tuple(range(1, 10))
-LANE = Lane(
+LANE = SharedRing(
     Window(1, 1),
     (ROWS, Measure("sum_int", Column("y", INT)), Measure("moments", Column("z", DOUBLE))),
 )
-OTHER = Lane(
+OTHER = SharedRing(
     Window(2, 1),
     (ROWS, Measure("max_float", Column("x", DOUBLE)), Measure("min_int", Column("y", INT))),
 )
@@ -325,52 +325,65 @@ GIVEN = arrange((*OTHER.measures, *LANE.measures))
 @settings(deadline=None, max_examples=80)
 @given(st.integers(0, 2**32 - 1))
 def test_every_band_gets_its_rows_of_every_group(seed: int) -> None:
-    """Bands come and go between rounds; a spot keeps its number, and what is written to it is what
-    a page of Python makes of the rows."""
+    """Bands come and go between rounds; a band group keeps its number, and what is written to it is
+    what a page of Python makes of the rows."""
     r = Random(seed)
     cells = r.choice([1, 1, 2, 3])
-    spots = Spots()
-    banding = Banding(spots)
-    asked: list[tuple[Lane, Taken]] = []
+    band_groups = BandGroups()
+    banding = Banding(band_groups)
+    asked: list[tuple[SharedRing, Taken]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "ROWS_MAX", r.choice([1, 7, 1 << 20]))
         for turn in range(4):
             for _ in range(r.randint(1, 80 if turn == 1 else 4)):
                 asked.append((r.choice([LANE, OTHER]), tuple(_draw_band(r) for _ in range(cells))))
-                spots.join(*asked[-1], 0)
+                band_groups.join(*asked[-1], 0)
             if turn and r.random() < 0.7:
-                spots.leave(*asked.pop(r.randrange(len(asked))))
+                band_groups.leave(*asked.pop(r.randrange(len(asked))))
             rows, given = rows_in(r, range(turn * 2, turn * 2 + 3), cells)
-            _check_fold(rows, list(banding.fold(given, GIVEN)), spots, asked)
+            _check_fold(rows, list(banding.fold(given, GIVEN)), band_groups, asked)
             if r.random() < 0.4:
-                _renumber(r, spots)
+                _renumber(r, band_groups)
             if r.random() < 0.2 and asked:
                 gone = asked[0][0]
-                spots.drop(gone)
-                asked = [(lane, taken) for lane, taken in asked if lane != gone]
+                band_groups.drop(gone)
+                asked = [
+                    (shared_ring, taken) for shared_ring, taken in asked if shared_ring != gone
+                ]
 
 
 def _check_fold(
     rows: list[dict[str, Any]],
-    folded: list[tuple[Lane, Any, SlotRows]],
-    spots: Spots,
-    asked: list[tuple[Lane, Taken]],
+    folded: list[tuple[SharedRing, Any, SlotRows]],
+    band_groups: BandGroups,
+    asked: list[tuple[SharedRing, Taken]],
 ) -> None:
-    got: dict[tuple[Lane, int, int, int], tuple[list[int], list[float]]] = {}
-    for lane, arrangement, own in folded:
-        assert arrangement == arrange(lane.measures) and np.all(np.diff(own.pane_us) >= 0)
-        for i, spot in enumerate(own.groups.tolist()):
-            held = spots.lanes[lane]
-            place = (lane, int(held.band[spot]), int(held.group[spot]), int(own.pane_us[i]))
+    got: dict[tuple[SharedRing, int, int, int], tuple[list[int], list[float]]] = {}
+    for shared_ring, arrangement, own in folded:
+        assert arrangement == arrange(shared_ring.measures) and np.all(np.diff(own.pane_us) >= 0)
+        for i, band_group in enumerate(own.groups.tolist()):
+            held = band_groups.shared_rings[shared_ring]
+            place = (
+                shared_ring,
+                int(held.band[band_group]),
+                int(held.group[band_group]),
+                int(own.pane_us[i]),
+            )
             assert place not in got
             got[place] = own.ints[:, i].tolist(), own.floats[:, i].tolist()
-    wanted: dict[tuple[Lane, int, int, int], list[dict[str, Any]]] = {}
-    for lane, taken in set(asked):
+    wanted: dict[tuple[SharedRing, int, int, int], list[dict[str, Any]]] = {}
+    for shared_ring, taken in set(asked):
         for row in rows:
             inside = all(_placed(c) in band for c, band in zip(row["cells"], taken, strict=True))
             if inside:
                 wanted.setdefault(
-                    (lane, spots.lanes[lane].bands[taken], row["group"], row["pane"]), []
+                    (
+                        shared_ring,
+                        band_groups.shared_rings[shared_ring].bands[taken],
+                        row["group"],
+                        row["pane"],
+                    ),
+                    [],
                 ).append(row)
     assert got.keys() == wanted.keys()
     for place, own_rows in wanted.items():
@@ -392,26 +405,26 @@ def _placed(rank: int) -> int:
     return LEAST if rank == 0 else EDGES[rank - 1]
 
 
-def _renumber(r: Random, spots: Spots) -> None:
-    """Idle spots go, then groups get other numbers: those that stay are still found."""
-    for key, lane in spots.lanes.items():
-        kept = np.flatnonzero([r.random() < 0.7 for _ in range(lane.band.size)])
-        spots.keep(key, kept)
+def _renumber(r: Random, band_groups: BandGroups) -> None:
+    """Idle band groups go, then groups get other numbers: those that stay are still found."""
+    for key, shared_ring in band_groups.shared_rings.items():
+        kept = np.flatnonzero([r.random() < 0.7 for _ in range(shared_ring.band.size)])
+        band_groups.keep(key, kept)
     order = np.array(r.sample(range(4), 4))
-    spots.regroup(order)
+    band_groups.regroup(order)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
 def test_answers_of_spots_are_answers_of_shapes(seed: int) -> None:
     r = Random(seed)
-    lane = LaneSpots(
+    shared_ring = RingBandGroups(
         np.array([r.randint(-1, 4) for _ in range(9)], np.int32), np.arange(9, dtype=np.int32) * 2
     )
     taken = [_draw_band(r) for _ in range(5)]
-    lane.bands = {(band,): i for i, band in enumerate(dict.fromkeys(taken))}
+    shared_ring.bands = {(band,): i for i, band in enumerate(dict.fromkeys(taken))}
     shapes = [((r.choice(taken),), r.randint(0, 6)) for _ in range(r.randint(1, 6))]
-    found = [(end, spot) for end in range(7) for spot in range(9) if r.random() < 0.6]
+    found = [(end, band_group) for end in range(7) for band_group in range(9) if r.random() < 0.6]
     ends, group = (
         np.array([e for e, _ in found], np.int64),
         np.array([s for _, s in found], np.int32),
@@ -425,13 +438,15 @@ def test_answers_of_spots_are_answers_of_shapes(seed: int) -> None:
         np.array([0, ends.size]),
     )
     got = answers_of(
-        answers, lane, shapes_of([t for t, _ in shapes], np.array([f for _, f in shapes]), lane)
+        answers,
+        shared_ring,
+        shapes_of([t for t, _ in shapes], np.array([f for _, f in shapes]), shared_ring),
     )
     wanted = [
-        (i, end, spot * 2, end * 100 + spot)
+        (i, end, band_group * 2, end * 100 + band_group)
         for i, (own, first) in enumerate(shapes)
-        for end, spot in found
-        if lane.band[spot] == lane.bands[own] and end >= first
+        for end, band_group in found
+        if shared_ring.band[band_group] == shared_ring.bands[own] and end >= first
     ]
     columns = (got.shape, got.end, got.group, got.ints[0])
     assert list(zip(*(c.tolist() for c in columns), strict=True)) == wanted

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.families.windows.columns import (
+from headrace.families.windows.aggregation.columns import (
     ROWS_PART,
     part_names,
     part_sql,

@@ -9,10 +9,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.families.windows.cost import RATES, priced
-from headrace.families.windows.explain import seating_of
-from headrace.families.windows.plan import plan_cuts
-from headrace.families.windows.workload import (
+from headrace.families.windows.costs.cost import RATES, priced
+from headrace.families.windows.costs.workload import (
     Flow,
     RingWorks,
     Workload,
@@ -20,6 +18,8 @@ from headrace.families.windows.workload import (
     quantities_of,
     workload_of,
 )
+from headrace.families.windows.explain import assignment_of
+from headrace.families.windows.plan import plan_cuts
 from headrace.sql.bind import bind
 from headrace.sql.schema import parse_schema
 from headrace.values import US_PER_S, Relation
@@ -50,7 +50,7 @@ def sql_of(ask: Ask) -> str:
 
 def workload(asks: Sequence[Ask]) -> Workload:
     bound = [(i, bind(sql_of(ask), {"s": RELATION}, name=f"q{i}")) for i, ask in enumerate(asks)]
-    rings = seating_of(bound, RELATION).rings.values()
+    rings = assignment_of(bound, RELATION).rings.values()
     return workload_of(RingWorks().of(rings), plan_cuts(rings))
 
 
@@ -83,9 +83,8 @@ def test_a_crowd_of_constants_is_counted_as_cells() -> None:
     found = quantities_of(work, replace(FLOW, groups={"`k`": 40}))
     assert found["spark_row_step"].sum() == 5 * FLOW.rows
     assert found["answer_row"].sum() == 2 * 40 * 20
-    assert (
-        found["answer_shape"].sum() == 2 * 40 * 20 * work.ring_columns[0]
-    )  # a ring keeps every band of every group
+    # a ring keeps every band of every group
+    assert found["answer_shape"].sum() == 2 * 40 * 20 * work.ring_columns[0]
     assert seconds(crowd)["spark"] < seconds([*crowd, ("n % 7 = 1", "g, ", "max(n)", 10)])["spark"]
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from headrace.config import Config
 from headrace.errors import HeadraceError
-from headrace.families.windows import fold_plan
 from headrace.families.windows.job import WindowsJob
+from headrace.families.windows.pane_log import compaction_plan as fold_plan
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
 from tests.families.windows.logged import FOLDER, Answer, Logged, Row, by_end, near

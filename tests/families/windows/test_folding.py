@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.config import Config
-from headrace.families.windows import fold_plan
-from headrace.families.windows.aggregate import PANE, SET, cell_name, key_name
+from headrace.families.windows.aggregation.aggregate import PANE, SET, cell_name, key_name
+from headrace.families.windows.aggregation.columns import part_names
 from headrace.families.windows.cells import cell
-from headrace.families.windows.columns import part_names
-from headrace.families.windows.fold_plan import FoldPlan, Step, steps_for
-from headrace.families.windows.folding import common_groupings, fold, project
 from headrace.families.windows.measures import ROWS, Measure
-from headrace.families.windows.panes import PaneRound
+from headrace.families.windows.pane_log import compaction_plan as fold_plan
+from headrace.families.windows.pane_log.compaction import common_groupings, fold, project
+from headrace.families.windows.pane_log.compaction_plan import CompactionPlan, Step, steps_for
+from headrace.families.windows.pane_log.panes import PaneRound
 from headrace.families.windows.plan import Cut, Cuts
 from headrace.runtime.ledger import FileMark
 from headrace.sql.bind import bind
@@ -131,9 +131,9 @@ def test_sketches_are_folded_away_when_nobody_needs_them() -> None:
     cuts = replace(CUTS, measures=(*MEASURES, Measure("distinct", K)))
     entries = [replace(entry(i, i * S), cuts=cuts) for i in range(2_000)]
     needs = [(10 * S, 10 * S), (30 * DAY, DAY)]
-    young = FoldPlan(needs, 0, 10_000, 1 << 30, sketches_us=2_000 * S)
+    young = CompactionPlan(needs, 0, 10_000, 1 << 30, sketches_us=2_000 * S)
     assert young.next(entries, 2_000 * S) is None
-    due = FoldPlan(needs, 0, 10_000, 1 << 30, sketches_us=1_000 * S).next(entries, 2_000 * S)
+    due = CompactionPlan(needs, 0, 10_000, 1 << 30, sketches_us=1_000 * S).next(entries, 2_000 * S)
     assert due is not None and due.cuts.measures == MEASURES and due.stop == 1_000
     table = panes_of(CUTS, [Row(0, "a", 2, 1.0), Row(0, "b", 3, None)])
     (name,) = set(part_names(cuts.measures).values()) - set(part_names(MEASURES).values())
@@ -217,8 +217,7 @@ def test_queries_that_come_and_go_do_not_break_the_log_into_pieces(tmp_path: Pat
     assert [a[0] for a in run.answers[2] if a[1] == "a"] == sorted({a[0] for a in run.answers[2]})
 
 
-# -- what is folded when
-# ------------------------------------------------------------------------------------
+# -- what is folded when ---------------------------------------------------------------------------
 
 
 def entry(
@@ -263,13 +262,13 @@ def test_a_step_divides_the_grain_of_all_who_look_back_so_far(
 def test_panes_of_the_history_stay_as_they_are() -> None:
     entries = [entry(i, i * S) for i in range(2_000)]
     needs = [(10 * S, 10 * S), (30 * DAY, DAY)]
-    assert FoldPlan(needs, 0, 10_000, 1 << 30).next(entries, 2_000 * S) is not None
-    assert FoldPlan(needs, 2_000 * S, 10_000, 1 << 30).next(entries, 2_000 * S) is None
+    assert CompactionPlan(needs, 0, 10_000, 1 << 30).next(entries, 2_000 * S) is not None
+    assert CompactionPlan(needs, 2_000 * S, 10_000, 1 << 30).next(entries, 2_000 * S) is None
 
 
 def test_few_rounds_are_folded_when_they_are_a_good_part_of_the_range() -> None:
     needs = [(10 * S, 10 * S), (30 * DAY, DAY)]
-    plan = FoldPlan(needs, 0, 10_000, 1 << 30)
+    plan = CompactionPlan(needs, 0, 10_000, 1 << 30)
     entries = [entry(i, i * DAY // 4) for i in range(20)]
     assert plan.next(entries[:8], 2 * DAY) is None
     due = plan.next(entries[:10], 2 * DAY + DAY // 4)
@@ -279,14 +278,14 @@ def test_few_rounds_are_folded_when_they_are_a_good_part_of_the_range() -> None:
 def test_too_many_rounds_are_folded_even_at_the_same_width() -> None:
     entries = [entry(i, i * S) for i in range(2_000)]
     needs = [(DAY, 10 * S)]
-    assert FoldPlan(needs, 0, 2_000, 1 << 30).next(entries, 2_000 * S) is None
-    due = FoldPlan(needs, 0, 1_000, 1 << 30).next(entries, 2_000 * S)
+    assert CompactionPlan(needs, 0, 2_000, 1 << 30).next(entries, 2_000 * S) is None
+    due = CompactionPlan(needs, 0, 1_000, 1 << 30).next(entries, 2_000 * S)
     assert due is not None and (due.start, due.width_us) == (0, 10 * S) and due.stop > 1_000
 
 
 def test_rewriting_stays_logarithmic() -> None:
     """A model of the log: a fold's size is that of its days."""
-    plan = FoldPlan([(10 * S, 10 * S), (30 * DAY, DAY)], 0, 10_000, 1 << 30)
+    plan = CompactionPlan([(10 * S, 10 * S), (30 * DAY, DAY)], 0, 10_000, 1 << 30)
     entries: list[PaneRound] = []
     written = 0
     step_us = 600 * S
@@ -316,8 +315,7 @@ def test_rewriting_stays_logarithmic() -> None:
     assert max(spans) <= 30 * DAY // 8
 
 
-# -- whole runs
-# ---------------------------------------------------------------------------------------------
+# -- whole runs ------------------------------------------------------------------------------------
 
 QUERIES = (
     "SELECT k, count(*) AS c, sum(n) AS s, avg(x) AS a, min(x) AS lo FROM s WHERE n > 0 GROUP BY k, {}",
@@ -373,7 +371,7 @@ def test_folding_changes_no_answer(
                     run.add(10 * i + w, query.format(WINDOWS[w]))
         patch.setattr(fold_plan, "FOLD_ROUNDS", rounds)
         play(twins[0], events, Random(seed))
-        patch.setattr(FoldPlan, "next", lambda *_: None)
+        patch.setattr(CompactionPlan, "next", lambda *_: None)
         play(twins[1], events, Random(seed))
     folded, whole = (by_end(run.answers) for run in twins)
     assert folded.keys() <= whole.keys()
@@ -440,7 +438,7 @@ def test_who_came_later_misses_nothing_after_a_restart(
             )
             if number % 3 == 1:
                 run.open()
-        monkeypatch.setattr(FoldPlan, "next", lambda *_: None)
+        monkeypatch.setattr(CompactionPlan, "next", lambda *_: None)
     folded, whole = (by_end(run.answers) for run in runs)
     assert len(whole[3]) > 8
     for query_id, rows in whole.items():
@@ -467,8 +465,7 @@ def test_without_a_fold_a_restart_changes_no_bit(tmp_path: Path, seed: int) -> N
     assert by_end(runs[0].answers) == by_end(runs[1].answers)
 
 
-# -- 30 days
-# ------------------------------------------------------------------------------------------------
+# -- 30 days ---------------------------------------------------------------------------------------
 
 FINE = "SELECT k, count(*) AS c, sum(x) AS s FROM s GROUP BY k, window(ts, '10 seconds')"
 LONG = "SELECT k, count(*) AS c, sum(n) AS t, avg(x) AS a FROM s GROUP BY k, window(ts, '30 days', '1 day')"

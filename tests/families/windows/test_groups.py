@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.families.windows.codes import ROOM_MIN, Pairs, codes_for
-from headrace.families.windows.groups import FACTS_MIN, Groups
+from headrace.families.windows.rollup.codes import ROOM_MIN, Pairs, codes_for
+from headrace.families.windows.rollup.groups import FACTS_MIN, Groups
 from headrace.sql.tree import Call, Column, Expr, Literal
 from headrace.values import BIGINT, BOOLEAN, DOUBLE, STRING
 

@@ -19,7 +19,7 @@ from headrace.families.windows.measures import (
     measures_for,
     refusal,
 )
-from headrace.families.windows.ring import Ring, Windows
+from headrace.families.windows.rings.ring import Ring, Windows
 from headrace.sql.emit import emit
 from headrace.sql.functions import AGGREGATES
 from headrace.sql.tree import Aggregate, Call, Column, Expr, Literal

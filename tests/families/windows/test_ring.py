@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.windows import ring as ring_module
-from headrace.families.windows.ring import Answers, Layout, Ring, Windows
-from headrace.families.windows.ring_kernels import (
+from headrace.families.windows.rings import ring as ring_module
+from headrace.families.windows.rings.kernels import (
     ADD,
     MAX,
     MIN,
@@ -24,6 +23,7 @@ from headrace.families.windows.ring_kernels import (
     MOMENTS_MEAN,
     MOMENTS_N,
 )
+from headrace.families.windows.rings.ring import Answers, Layout, Ring, Windows
 
 LAYOUT = Layout((ADD, ADD, MIN, MAX), (ADD, MIN, MAX, MOMENTS_N, MOMENTS_MEAN, MOMENTS_M2))
 EPS = 2.0**-52

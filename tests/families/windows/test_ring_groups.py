@@ -15,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.config import Config
-from headrace.families.windows import answering as answering_module
-from headrace.families.windows import idle, waiting
 from headrace.families.windows import plan as plan_module
-from headrace.families.windows import rings as rings_module
-from headrace.families.windows.codes import codes_for
-from headrace.families.windows.groups import Groups
-from headrace.families.windows.ring import Answers, Ring, bytes_a_group
+from headrace.families.windows.bands import waiting
+from headrace.families.windows.rings import answering as answering_module
+from headrace.families.windows.rings import idle
+from headrace.families.windows.rings import rings as rings_module
+from headrace.families.windows.rings.ring import Answers, Ring, bytes_a_group
+from headrace.families.windows.rollup.codes import codes_for
+from headrace.families.windows.rollup.groups import Groups
 from headrace.sql.tree import Column
 from headrace.values import BIGINT, STRING
 from tests.families.windows import logged
@@ -122,8 +123,7 @@ def test_what_a_ring_takes_is_what_its_groups_take() -> None:
     assert ring.nbytes < 1_600 * each
 
 
-# -- numbers of keys
-# ----------------------------------------------------------------------------------------
+# -- numbers of keys -------------------------------------------------------------------------------
 
 
 @given(
@@ -159,8 +159,7 @@ def test_values_follow_as_keys_come(rounds: list[list[str | None]]) -> None:
         ]
 
 
-# -- whole rounds
-# -------------------------------------------------------------------------------------------
+# -- whole rounds ----------------------------------------------------------------------------------
 
 QUERIES = (
     "SELECT k, count(*) AS c, sum(n) AS s, avg(x) AS a FROM s GROUP BY k, window(ts, '20 seconds', '5 seconds')",

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.families.contract import Refusal
-from headrace.families.windows.aggregate import grouping
-from headrace.families.windows.groups import Groups
+from headrace.families.windows.aggregation.aggregate import grouping
 from headrace.families.windows.plan import Cut, share
+from headrace.families.windows.rollup.groups import Groups
 from headrace.sql.bind import bind
 from headrace.sql.schema import parse_schema
 from headrace.sql.tree import Column, Expr

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from headrace.families.windows.cutting import Choice, ChoiceState
+from headrace.families.windows.aggregation.cutting import Choice, ChoiceState
+from headrace.families.windows.aggregation.sending import LOOK_ROUNDS, Sending, SendingState
 from headrace.families.windows.measures import ROWS, Measure
 from headrace.families.windows.plan import Cut, Cuts
-from headrace.families.windows.sending import LOOK_ROUNDS, Sending, SendingState
 from headrace.records import decode
 from headrace.sql.tree import Column
 from headrace.values import INT

@@ -1,5 +1,5 @@
-"""Sketches against brute force: kernels, bundles, trees and tables, and groves whose windows come
-and go."""
+"""Sketches against brute force: kernels, bundles, trees and tables, and sketch stores whose windows
+come and go."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from headrace.families.windows.columns import NO_LIMITS, ROWS_PART, part_names, parts_of
-from headrace.families.windows.dearest import dearest_sketch
+from headrace.families.windows.aggregation.columns import NO_LIMITS, ROWS_PART, part_names, parts_of
+from headrace.families.windows.aggregation.eviction import evicted_by_sketches
 from headrace.families.windows.measures import ROWS, Measure
-from headrace.families.windows.panes import holds
+from headrace.families.windows.pane_log.panes import holds
 from headrace.families.windows.plan import Cut, Cuts, Program, Share, Slot
-from headrace.families.windows.sketches import choice, grove, hll_kernels
+from headrace.families.windows.sketches import choice, hll_kernels, sketch_store
 from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.bundles import Bundle, Points, Registers
 from headrace.families.windows.sketches.choice import costs_of
-from headrace.families.windows.sketches.grove import Grove
-from headrace.families.windows.sketches.groves import blocks_of
 from headrace.families.windows.sketches.kinds import from_keys, points_max, sketch_of, to_keys
+from headrace.families.windows.sketches.sketch_store import SketchStore
+from headrace.families.windows.sketches.sketch_stores import blocks_of
 from headrace.families.windows.sketches.trees import Table, Tree, dyadic_runs, grain_of
 from headrace.families.windows.sketches.value_kernels import share_weights
 from headrace.families.windows.weave.edges import Shape
@@ -73,8 +73,7 @@ def joined(many: list[Lists]) -> Lists:
     }
 
 
-# -- bundles
-# ------------------------------------------------------------------------------------------
+# -- bundles ---------------------------------------------------------------------------------------
 
 
 @QUICK
@@ -298,8 +297,7 @@ def test_registers_merge_as_their_values_do(many: list[list[int]]) -> None:
     assert np.array_equal(first.merge(others).registers, whole.registers)
 
 
-# -- trees and tables
-# ---------------------------------------------------------------------------------
+# -- trees and tables ------------------------------------------------------------------------------
 
 
 @QUICK
@@ -369,50 +367,49 @@ def test_panes_without_rows_cost_a_table_nothing() -> None:
     assert perf_counter() - began < 2
 
 
-# -- groves
-# -------------------------------------------------------------------------------------------
+# -- sketch stores ---------------------------------------------------------------------------------
 
 
 class Brute:
-    """All panes ever, and a grove that must answer as if it had them."""
+    """All panes ever, and a sketch store that must answer as if it had them."""
 
     def __init__(self, seed: int) -> None:
         self.r = Random(seed)
         self.pool = ThreadPoolExecutor(1)
-        self.grove = Grove("values", self.pool)
+        self.sketch_store = SketchStore("values", self.pool)
         self.log: list[dict[int, Lists]] = []
         self.shapes: Counter[Shape] = Counter()
         self.watermark: int | None = None
 
     def change(self) -> None:
-        """Windows come and go; the grove may be told that it has to begin anew, as after a
+        """Windows come and go; the sketch store may be told that it has to begin anew, as after a
         restart."""
         for _ in range(self.r.randint(0, 2)):
             shape = self.r.choice(SHAPES)
             self.shapes[shape] += 1
-            self.grove.join(shape)
+            self.sketch_store.join(shape)
         gone = self.r.choice([*self.shapes])
         if self.shapes.total() > 1 and self.r.random() < 0.4:
             self.shapes[gone] -= 1
             self.shapes += Counter()
-            self.grove.leave(gone)
-        self.grove.is_new |= self.r.random() < 0.1
+            self.sketch_store.leave(gone)
+        self.sketch_store.is_new |= self.r.random() < 0.1
 
     def feed_history(self) -> None:
-        """What `Groves` does with the pane log."""
-        is_new = self.grove.is_new
+        """What `SketchStores` does with the pane log."""
+        is_new = self.sketch_store.is_new
         if is_new:
-            self.grove.begin(self.watermark)
-        missing = self.grove.settle()
-        assert not self.grove.is_tangled
+            self.sketch_store.begin(self.watermark)
+        missing = self.sketch_store.settle()
+        assert not self.sketch_store.is_tangled
         panes: dict[int, list[Bundle]] = {}
         for entry in self.log:
             for time, lists in entry.items():
-                if time < self.grove.closed_us:
+                if time < self.sketch_store.closed_us:
                     panes.setdefault(time, []).append(points(lists))
                 elif is_new:
-                    self.grove.add(np.array([time]), [points(lists)])
-        self.grove.feed(missing, panes)
+                    self.sketch_store.add(np.array([time]), [points(lists)])
+        self.sketch_store.feed(missing, panes)
 
     def round(self, now: int) -> None:
         least = now - 10 if self.watermark is None else self.watermark
@@ -424,21 +421,21 @@ class Brute:
             )
         self.feed_history()
         for time, lists in entry.items():
-            self.grove.add(np.array([time]), [points(lists)])
+            self.sketch_store.add(np.array([time]), [points(lists)])
         self.log.append(entry)
         before, self.watermark = self.watermark, now - 3
-        self.grove.close(self.watermark)
+        self.sketch_store.close(self.watermark)
         for shape in self.shapes:
             for end in range(-50 if before is None else before + 1, self.watermark + 1):
                 if is_due(shape, end - shape.range_us):
-                    bundle = self.grove.window(shape, end)
+                    bundle = self.sketch_store.window(shape, end)
                     assert bundle is None or isinstance(bundle, Points)
                     ours = {} if bundle is None else lists_of(bundle)
                     start = end - shape.range_us
                     assert ours == joined(
                         [ls for e in self.log for t, ls in e.items() if start <= t < end]
                     )
-        self.grove.forget()
+        self.sketch_store.forget()
 
 
 @settings(max_examples=100, deadline=None)
@@ -449,18 +446,18 @@ def test_a_grove_is_rewoven_without_a_gap(seed: int, inline: bool) -> None:
     """Windows come and go, plans are rebuilt here and beside, and after every round every window
     that ended has all its values."""
     brute = Brute(seed)
-    limit, grove.INLINE_MAX = grove.INLINE_MAX, 10**6 if inline else 0
+    limit, sketch_store.INLINE_MAX = sketch_store.INLINE_MAX, 10**6 if inline else 0
     try:
         brute.shapes[SHAPES[1]] += 1
-        brute.grove.join(SHAPES[1])
+        brute.sketch_store.join(SHAPES[1])
         now = 0
         for _ in range(12):
             brute.change()
             now += brute.r.choice([1, 4, 10, 30])
             brute.round(now)
-        assert brute.grove.replans > 1
+        assert brute.sketch_store.replans > 1
     finally:
-        grove.INLINE_MAX = limit
+        sketch_store.INLINE_MAX = limit
         brute.pool.shutdown()
 
 
@@ -500,8 +497,8 @@ def test_whose_sketches_are_the_largest_of_a_round_is_told() -> None:
         n: Share(Slot(None, ()), Window(10, 10), (ROWS, m), program)
         for n, m in ((1, few), (2, many))
     }
-    assert dearest_sketch(cuts, table, NO_LIMITS, shares, 10_000) == {}
-    found = dearest_sketch(cuts, table, NO_LIMITS, shares, 5_000)
+    assert evicted_by_sketches(cuts, table, NO_LIMITS, shares, 10_000) == {}
+    found = evicted_by_sketches(cuts, table, NO_LIMITS, shares, 5_000)
     assert set(found) == {2} and "sketch_bytes_max = 5,000" in found[2]
 
 
@@ -552,7 +549,7 @@ def test_no_more_sketches_are_kept_than_was_said(shapes: list[Shape]) -> None:
     most = choice.held_most(shapes, trees, own.best == choice.TABLE)
     one = registers([1], 4)
     with ThreadPoolExecutor(1) as pool:
-        held = Grove("hll", pool)
+        held = SketchStore("hll", pool)
         for shape in shapes:
             held.join(shape)
         held.begin(0)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.windows import waiting as module
+from headrace.families.windows.bands import waiting as module
+from headrace.families.windows.bands.waiting import CellPick, CellRows, Waiting
 from headrace.families.windows.measures import ROWS, Arrangement, Measure, arrange
-from headrace.families.windows.waiting import CellPick, CellRows, Waiting
 from headrace.sql.tree import Column
 from headrace.values import DOUBLE
 

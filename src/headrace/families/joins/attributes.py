@@ -60,8 +60,7 @@ def _column(rows: pa.Table, name: str) -> pa.Array:
     return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
 
-# -- numbers and keys
-# -------------------------------------------------------------------------------
+# -- numbers and keys ------------------------------------------------------------------------------
 
 
 def numbers(expr: Expr, rows: pa.Table) -> Attribute:
@@ -108,8 +107,7 @@ def _plain(array: pa.Array) -> tuple[Numbers, Mask]:
     return array.cast(pa.int64()).fill_null(0).to_numpy(), valid
 
 
-# -- marks
-# ------------------------------------------------------------------------------------------
+# -- marks -----------------------------------------------------------------------------------------
 
 
 def marks(meets: Sequence[Expr], rows: pa.Table) -> Attribute:

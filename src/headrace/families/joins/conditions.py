@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from headrace.evaluation.finish import supports
+from headrace.evaluation.finish import why_unsupported
 from headrace.sql.bands import (
     ALL,
     LEAST,
@@ -184,7 +184,7 @@ def _across(part: Expr) -> Pair | None:
 
 def _is_evaluated(expr: Expr) -> bool:
     """On every row, here, and as Spark does."""
-    return not may_raise(expr) and supports(expr) is None
+    return not may_raise(expr) and why_unsupported(expr) is None
 
 
 def _is_one_kind(a: Type, b: Type) -> bool:

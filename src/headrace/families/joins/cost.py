@@ -19,12 +19,13 @@ SELECT_S = 6.0e-7  # an event of a select-join looked up for a group
 BUILD_S, SELECT_BUILD_S = 1.5e-6, 6.0e-6  # a range of an index that is built, written and loaded
 QUERY_OUTER_S, MERGE_S, DATA_OUTER_S = 1.8e-8, 1.0e-9, 1.6e-10
 ASK_S = 5.0e-8  # a query that has the event's a asked for a row
+# a value of filters; a group, a query, a range
 STAB_S, PREFIX_S, LIST_S, SCAN_S = (
     1.5e-7,
     4.0e-9,
     1.0e-8,
     1.2e-9,
-)  # a value of filters; a group, a query, a range
+)
 DENSE_MAX = 512  # groups: of so many, filters are found by prefixes of groups
 FEW_GROUPS = 16
 PREFIXES, ONE_BY_ONE = "prefixes of groups", "one by one"
@@ -32,7 +33,7 @@ PREFIXES, ONE_BY_ONE = "prefixes of groups", "one by one"
 
 def price_s(rows: float, event_s: float) -> float:
     """Seconds of a round's joins: so many rows, each looked up in so many seconds for all
-    joints."""
+    shapes."""
     return JOB_S + rows * (ROW_S + event_s)
 
 
@@ -46,7 +47,7 @@ def best_s(kind: str, groups: int, ranges: int, alone_s: Mapping[str, float]) ->
 
 def band_s(groups: int, ranges: int) -> dict[str, float]:
     """Seconds an event of a band join by method; few groups are not worth asking
-    (`band_probes.py`)."""
+    (`bands/probes.py`)."""
     found = {"groups": groups_s(BAND, groups)}
     return found if groups <= FEW_GROUPS else {**found, ONE_BY_ONE: ranges * STEP_S}
 

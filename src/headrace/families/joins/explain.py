@@ -18,18 +18,18 @@ from headrace.families.joins.cost import (
     filter_s,
     select_s,
 )
-from headrace.families.joins.expecting import stabbed
-from headrace.families.joins.level import Level, grouping, level_of, sides_of
-from headrace.families.joins.plan import BAND, FILTER, SELECT, Box, Joint, Share
+from headrace.families.joins.intervals.expecting import stabbed
+from headrace.families.joins.levels.level import Level, grouping, level_of, sides_of
+from headrace.families.joins.plan import BAND, FILTER, SELECT, Box, JoinShape, Share
 from headrace.families.joins.words import look_name, meets
-from headrace.runtime.statistics import JointLoad, Load
+from headrace.runtime.statistics import Load, ShapeLoad
 
 HOT = 0.001  # of the ranges, in one group
 
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """Ranges of a joint as rows of one side find them: groups, those of them that are hot, and the
+    """Ranges of a shape as rows of one side find them: groups, those of them that are hot, and the
     share these hold."""
 
     ranges: int
@@ -46,53 +46,53 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The queries of a joint, and all their ranges."""
+    """The queries of a shape, and all their ranges."""
 
     queries: int
     level: Level
 
 
-Joints = Mapping[Joint, Asked]
+JoinCoordinator = Mapping[JoinShape, Asked]
 
 
-def asked_of(joint: Joint, boxes: Mapping[int, Sequence[Box]]) -> Asked:
-    return Asked(len(boxes), level_of(joint, boxes))
+def asked_of(shape: JoinShape, boxes: Mapping[int, Sequence[Box]]) -> Asked:
+    return Asked(len(boxes), level_of(shape, boxes))
 
 
 def event_s(
-    relation: str, joints: Joints, kept: Mapping[str, int], load: Load | None
+    relation: str, shapes: JoinCoordinator, kept: Mapping[str, int], load: Load | None
 ) -> float | None:
-    """Seconds to look up a row of the relation, for all joints; None if it has none."""
-    seen = load.joints if load is not None else {}
+    """Seconds to look up a row of the relation, for all shapes; None if it has none."""
+    seen = load.shapes if load is not None else {}
     made = [
-        estimate_of(joint, side, asked.level, kept, seen.get(look_name(joint, side)))
-        for joint, asked in joints.items()
-        for side in sides_of(joint, relation)
+        estimate_of(shape, side, asked.level, kept, seen.get(look_name(shape, side)))
+        for shape, asked in shapes.items()
+        for side in sides_of(shape, relation)
     ]
     return fsum(own.seconds[own.ours] for own in made) if made else None
 
 
 def explain_joins(
-    relation: str, joints: Joints, kept: Mapping[str, int], load: Load | None
+    relation: str, shapes: JoinCoordinator, kept: Mapping[str, int], load: Load | None
 ) -> list[str]:
-    """All joints of a relation; `kept`: rows of each relation that may be joined."""
-    own = {joint: asked for joint, asked in joints.items() if sides_of(joint, relation)}
+    """All shapes of a relation; `kept`: rows of each relation that may be joined."""
+    own = {shape: asked for shape, asked in shapes.items() if sides_of(shape, relation)}
     if not own:
         return []
     queries = sum(asked.queries for asked in own.values())
     lines = [
-        f"standing joins and filters: {_many(queries, 'query', 'queries')} in {_many(len(own), 'joint')}; one "
+        f"standing joins and filters: {_many(queries, 'query', 'queries')} in {_many(len(own), 'shape')}; one "
         "Spark job a round keeps the rows and finds whom they affect; answers are made when they are read"
     ]
-    for joint, asked in sorted(own.items(), key=lambda item: -item[1].queries):
-        lines += [f"  {line}" for line in _joint_lines(relation, joint, asked, kept, load)]
+    for shape, asked in sorted(own.items(), key=lambda item: -item[1].queries):
+        lines += [f"  {line}" for line in _shape_lines(relation, shape, asked, kept, load)]
     return lines + [f"  {line}" for line in _measured_lines(load)]
 
 
 def explain_join_query(
     relation: str,
     own: Share,
-    joints: Joints,
+    shapes: JoinCoordinator,
     kept: Mapping[str, int],
     load: Load | None,
     foreign: Sequence[str] = (),
@@ -100,14 +100,14 @@ def explain_join_query(
     """One query: what it shares, and what is left to reading; `foreign`: what of that Spark is
     asked for."""
     asked, all_queries = (
-        joints[own.joint],
-        sum(a.queries for j, a in joints.items() if sides_of(j, relation)),
+        shapes[own.shape],
+        sum(a.queries for j, a in shapes.items() if sides_of(j, relation)),
     )
     lines = [
         f"  shares:   its index with {_many(asked.queries - 1, 'other')}, the rows with "
         f"{_many(all_queries - 1, 'other')}"
     ]
-    lines += [f"  {line}" for line in _joint_lines(relation, own.joint, asked, kept, load)]
+    lines += [f"  {line}" for line in _shape_lines(relation, own.shape, asked, kept, load)]
     left = len(own.residue.rest) + len(own.residue.differences) + len(own.residue.equalities)
     left += sum(len(side) for side in own.residue.ranges)
     lines.append(
@@ -115,7 +115,7 @@ def explain_join_query(
     )
     if foreign:
         lines.append(f"            by Spark, for they use {', '.join(foreign)}")
-    if own.joint.kind != FILTER:
+    if own.shape.kind != FILTER:
         bound = (
             "as long as event times may be apart"
             if own.bound is not None
@@ -127,26 +127,26 @@ def explain_join_query(
     return lines
 
 
-def _joint_lines(
-    relation: str, joint: Joint, asked: Asked, kept: Mapping[str, int], load: Load | None
+def _shape_lines(
+    relation: str, shape: JoinShape, asked: Asked, kept: Mapping[str, int], load: Load | None
 ) -> Iterable[str]:
     level = asked.level
-    yield f"{meets(joint)}: {_many(asked.queries, 'query', 'queries')}, {_many(len(level), 'range')}"
-    for side in sides_of(joint, relation):
-        found = Grouped.of(level, grouping(joint, side))
-        seen = load.joints.get(look_name(joint, side)) if load is not None else None
+    yield f"{meets(shape)}: {_many(asked.queries, 'query', 'queries')}, {_many(len(level), 'range')}"
+    for side in sides_of(shape, relation):
+        found = Grouped.of(level, grouping(shape, side))
+        seen = load.shapes.get(look_name(shape, side)) if load is not None else None
         yield (
             f"  groups:    a row of {relation} is looked up for {_many(found.groups, 'group')}; hot ({HOT:.1%} of "
             f"the ranges or more): {found.hot:,}, which hold {found.coverage:.1%}"
         )
-        made = estimate_of(joint, side, level, kept, seen)
+        made = estimate_of(shape, side, level, kept, seen)
         ours = made.seconds[made.ours]
         rivals = ", ".join(
             f"{_word(n)} {_time(s)}" for n, s in made.seconds.items() if n != made.ours
         )
         rivals += (
             ""
-            if joint.kind != SELECT or "join_first" in made.seconds
+            if shape.kind != SELECT or "join_first" in made.seconds
             else "; join first: once rows were joined"
         )
         yield f"  estimated: {_time(ours)} an event by {_word(made.ours)}; {made.basis}"
@@ -155,8 +155,8 @@ def _joint_lines(
             yield f"  measured:  {_seen(seen)}"
 
 
-def _seen(seen: JointLoad) -> str:
-    """What the newest round says of a joint."""
+def _seen(seen: ShapeLoad) -> str:
+    """What the newest round says of a shape."""
     total = sum(seen.methods.values())
     often = sorted(seen.methods.items(), key=lambda own: -own[1])
     shares = ", ".join(f"{_word(name)} {count / total:.1%}" for name, count in often)
@@ -174,13 +174,13 @@ class Estimate:
 
 
 def estimate_of(
-    joint: Joint, side: int, level: Level, kept: Mapping[str, int], seen: JointLoad | None
+    shape: JoinShape, side: int, level: Level, kept: Mapping[str, int], seen: ShapeLoad | None
 ) -> Estimate:
     """An event of a side; what the newest round has told of its methods counts as long as the
     ranges are as many."""
-    found = Grouped.of(level, grouping(joint, side))
-    if joint.kind == BAND:
-        rows = kept.get(joint.relations[1 - side], 0)
+    found = Grouped.of(level, grouping(shape, side))
+    if shape.kind == BAND:
+        rows = kept.get(shape.relations[1 - side], 0)
         own = band_s(found.groups, found.ranges)
         seconds = {**own, **band_rivals_s(found.ranges, rows)}
         return Estimate(_least(own), seconds, f"by default rates, {_many(rows, 'row')} to join")
@@ -190,12 +190,12 @@ def estimate_of(
             seen.alone_s,
             "by rates fitted here, for events of the newest round",
         )
-    ranged = joint.ranged[side]
+    ranged = shape.ranged[side]
     mean, most = stabbed(
         level.lo[side], level.hi[side], ranged is not None and ranged.type.is_fractional
     )
     basis = f"by default rates, for a value in {mean:,.3g} of the ranges ({most:,.3g} at most, by their histogram)"
-    if joint.kind == FILTER:
+    if shape.kind == FILTER:
         seconds = filter_s(found.groups, found.ranges, mean)
         return Estimate(PREFIXES if found.groups <= DENSE_MAX else ONE_BY_ONE, seconds, basis)
     seconds = select_s(found.groups, found.hot, 1 - found.coverage, mean)

@@ -27,9 +27,9 @@ from headrace.sql.tree import Expr
 from headrace.values import Relation
 
 if TYPE_CHECKING:
-    from headrace.families.joins.expand import JoinLog
-    from headrace.families.joins.filtering import FilterLog
     from headrace.families.joins.job import JoinsJob
+    from headrace.families.joins.reading.filter_log import FilterLog
+    from headrace.families.joins.reading.join_log import JoinLog
     from headrace.families.joins.sharing import JoinsPlan
 
 
@@ -70,11 +70,11 @@ class Joins:
         return {}
 
     def job(self, workplace: Workplace) -> JoinsJob:
+        from headrace.families.joins.coordinator import JoinCoordinator
         from headrace.families.joins.job import JoinsJob
-        from headrace.families.joins.state import Joints
 
         return JoinsJob(
-            Joints(
+            JoinCoordinator(
                 workplace.disk,
                 workplace.config,
                 workplace.relation_of,
@@ -91,7 +91,7 @@ class JoinedReader:
     """Answers are made when they are read, from rows that are kept."""
 
     def __init__(self, archive: Archive) -> None:
-        from headrace.families.joins.expand import JoinReader  # compiled kernels
+        from headrace.families.joins.reading.join_log import JoinReader  # compiled kernels
 
         self._archive = archive
         self._reader = JoinReader(
@@ -99,7 +99,7 @@ class JoinedReader:
             archive.relation_of,
             archive.ledger_of,
             archive.config.join_pairs_max,
-            partial(_ask, archive),
+            partial(_evaluate, archive),
         )
 
     def log(self, registered: Registered) -> JoinLog | FilterLog:
@@ -109,7 +109,7 @@ class JoinedReader:
         return self.log(registered).read_all()
 
     def columns(self, registered: Registered) -> list[tuple[str, str]]:
-        from headrace.families.joins.residue import change_name
+        from headrace.families.joins.reading.remaining_conditions import change_name
 
         found = [(o.name, str(o.expr.type)) for o in registered.query.outputs]
         return (
@@ -119,7 +119,7 @@ class JoinedReader:
         )
 
     def empty(self, registered: Registered) -> pa.Table:
-        from headrace.families.joins.residue import empty_answer
+        from headrace.families.joins.reading.remaining_conditions import empty_answer
 
         return empty_answer(registered.query, self.is_changing(registered))
 
@@ -127,7 +127,7 @@ class JoinedReader:
         return any(self._archive.relation_of(name).is_table for name in registered.query.relations)
 
 
-def _ask(archive: Archive, exprs: Sequence[Expr], rows: Sequence[pa.Table]) -> list[pa.Array]:
-    from headrace.runtime.asking import ask
+def _evaluate(archive: Archive, exprs: Sequence[Expr], rows: Sequence[pa.Table]) -> list[pa.Array]:
+    from headrace.runtime.spark_eval import evaluate
 
-    return ask(archive.session, exprs, rows)
+    return evaluate(archive.session, exprs, rows)

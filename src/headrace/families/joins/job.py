@@ -1,5 +1,5 @@
 """A round of the joins family: one Spark job, whose tasks keep the rows and find whom they affect
-(`turns.py`)."""
+(`round_runner.py`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from headrace.errors import HomeError
-from headrace.families.joins.probing import Report, Task, look_all, take_batch
+from headrace.families.joins.coordinator import JoinCoordinator
+from headrace.families.joins.levels.probing import Report, Task, look_all, take_batch
+from headrace.families.joins.round_runner import PendingRound, RoundRunner, nothing
 from headrace.families.joins.rounds import ALL
 from headrace.families.joins.rowfiles import KIND, RowFile
-from headrace.families.joins.state import Joints
 from headrace.families.joins.store import Store
 from headrace.families.joins.suspects import take_or_blame
-from headrace.families.joins.turns import Turn, Turns, nothing
 from headrace.quoting import quote_name
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_worker_gone
@@ -39,71 +39,71 @@ class JoinsJob:
     name = "joins"
     folders = ("joins", "levels", "table")
 
-    def __init__(self, joints: Joints) -> None:
-        self._joints = joints
+    def __init__(self, shapes: JoinCoordinator) -> None:
+        self._coordinator = shapes
 
     def open(self, place: Place) -> JoinsWork:
-        return JoinsWork(place, self._joints)
+        return JoinsWork(place, self._coordinator)
 
 
 class JoinsWork:
     """The joins of one relation."""
 
-    def __init__(self, place: Place, joints: Joints) -> None:
+    def __init__(self, place: Place, shapes: JoinCoordinator) -> None:
         self._place = place
-        self._joints = joints
+        self._coordinator = shapes
         self._name = place.relation.name
-        self._turns = Turns(place, joints)
-        self._has_turn = False
+        self._runner = RoundRunner(place, shapes)
+        self._has_lock = False
 
     @property
     def reads_rows(self) -> bool:
         return (
-            self._joints.is_asked(self._name)
+            self._coordinator.is_asked(self._name)
             or self._place.relation.is_table
-            or self._joints.rests(self._name)
+            or self._coordinator.rests(self._name)
         )
 
     def replan(self, change: Change) -> None:
         if change.is_first:
-            self._joints.replan(self._name, change.comes)
+            self._coordinator.replan(self._name, change.comes)
         else:
-            self._joints.change(self._name, change.comes, change.goes)
+            self._coordinator.change(self._name, change.comes, change.goes)
 
     def rest(self) -> None:
         self.done()
 
     def done(self) -> None:
         """The round is committed, or it is not to be: the next relation's may begin."""
-        if self._has_turn:
-            self._has_turn = False
-            self._joints.turn.release()
+        if self._has_lock:
+            self._has_lock = False
+            self._coordinator.commit_lock.release()
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         if not self.reads_rows:
             return Reading(lambda round, watch: nothing(self._place, round))
         with watch.stage("turn"):
-            if not self._has_turn:
-                self._joints.turn.acquire()
-                self._has_turn = True
+            if not self._has_lock:
+                self._coordinator.commit_lock.acquire()
+                self._has_lock = True
         with watch.stage("joins"):
             tasks, queries = (
                 SparkTasks(batch, round.census.rows, self._place),
-                self._joints.by_joint(self._name),
+                self._coordinator.by_shape(self._name),
             )
             tries_max = self._place.config.quarantine_probes_max
-            turn, faults = take_or_blame(self._turns, tasks, round, queries, tries_max)
-        if turn is None:
+            pending, faults = take_or_blame(self._runner, tasks, round, queries, tries_max)
+        if pending is None:
             assert faults, "a round without its rows is not committed"
             return Reading(lambda round, watch: Outcome(), faults=faults)
         return Reading(
-            lambda round, watch: self._answer(turn, round, watch),
-            faults=self._turns.over_limit(turn),
+            lambda round, watch: self._answer(pending, round, watch),
+            faults=self._runner.over_limit(pending),
         )
 
-    def _answer(self, turn: Turn, round: Round, watch: Stopwatch) -> Outcome:
+    def _answer(self, pending: PendingRound, round: Round, watch: Stopwatch) -> Outcome:
         with watch.stage("joins"):
-            return self._turns.outcome(turn, round)
+            return self._runner.outcome(pending, round)
 
 
 class SparkTasks:
@@ -142,8 +142,7 @@ class SparkTasks:
         return _collected(frame, work)
 
 
-# -- on executors
-# -----------------------------------------------------------------------------------
+# -- on executors ----------------------------------------------------------------------------------
 
 
 def _rows(batch: Batch, place: Place | None) -> DataFrame:

@@ -1,11 +1,11 @@
 """What a standing join shares.  Pure.
 
-Queries are answered together if they are of one *joint*: the same two relations, met in the same
+Queries are answered together if they are of one *shape*: the same two relations, met in the same
 way, with ranges on the same attributes.
-- A *band* joint: rows meet by the difference of a number of each side, and each query has its band
+- A *band* shape: rows meet by the difference of a number of each side, and each query has its band
   of differences.
-- A *filter* is a joint of one relation: each query has its range of one attribute.
-- A *select* joint: rows meet where some attributes are equal (or all of them, without any), and
+- A *filter* is a shape of one relation: each query has its range of one attribute.
+- A *select* shape: rows meet where some attributes are equal (or all of them, without any), and
   each query has a range of an attribute of each side; one that is absent is the whole line.
 
 Whatever else a query asks for is looked at when its answers are read; a *bound* on the difference
@@ -22,7 +22,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from headrace.errors import PlanError
-from headrace.evaluation.finish import supports
+from headrace.evaluation.finish import why_unsupported
 from headrace.families.contract import Refusal
 from headrace.families.joins.conditions import Conditions, Pair, conditions_of, difference
 from headrace.sql.bands import ALL, LEAST, MOST, conjuncts, double_of, is_ordered
@@ -38,12 +38,12 @@ T = TypeVar("T")
 BAND, SELECT, FILTER = "band", "select", "filter"
 WIDEST = (1 << 62) - 1  # differences of numbers up to this fit into 64 bits
 NOBODY = ""  # the other side of a filter
-BOXES_MAX = 256  # of a query: they are numbered in 8 bits (`tracking.py`)
+BOXES_MAX = 256  # of a query: they are numbered in 8 bits (`stabbing/tracking.py`)
 _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class JoinShape:
     """`meets`: what of each side is subtracted, or must be equal; `ranged`: of each side, what has
     a range."""
 
@@ -59,11 +59,11 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A query as part of a joint: a row and a joining one of the other side are an answer if they
+    """A query as part of a shape: a row and a joining one of the other side are an answer if they
     are in one of its boxes, and pass the residue.  `bound`: the least and the most by which the
     event time of side 1 may be later."""
 
-    joint: Joint
+    shape: JoinShape
     boxes: tuple[Box, ...]
     residue: Conditions
     bound: tuple[int, int] | None
@@ -71,7 +71,7 @@ class Share:
     @property
     def is_cross(self) -> bool:
         """Whether all pairs of rows there can be are in its boxes."""
-        is_met = self.joint.kind == BAND or not self.joint.meets[0]
+        is_met = self.shape.kind == BAND or not self.shape.meets[0]
         return is_met and any(
             max(box[0], box[2]) <= -WIDEST and min(box[1], box[3]) >= WIDEST for box in self.boxes
         )
@@ -111,11 +111,11 @@ def share(query: Query, left: Relation, right: Relation) -> Share:
         if pair is None
         else _band(found, pair, (left.name, right.name))
     )
-    joint, boxes, residue = made
+    shape, boxes, residue = made
     if not boxes:
         assert pair is not None
         raise _empty(query, difference(pair))
-    return Share(joint, boxes, residue, _bound(found, left, right))
+    return Share(shape, boxes, residue, _bound(found, left, right))
 
 
 @_remembered
@@ -133,14 +133,14 @@ def filter_share(query: Query, relation: Relation) -> Share | Refusal:
         return Refusal(SWAPS_ZEROS)
     (attribute, band), *others = found.ranges[0]
     exprs = (attribute, *(e for e, _ in others), *found.rest, *(o.expr for o in query.outputs))
-    reason = next((r for e in exprs if (r := supports(e))), None)
+    reason = next((r for e in exprs if (r := why_unsupported(e))), None)
     if reason is None and any(may_raise(e) for e in exprs):
         reason = "an expression that may fail on a row"
     if reason is not None:
         return Refusal(f"it uses {reason}")
-    joint = Joint((relation.name, NOBODY), FILTER, ((), ()), (attribute, None))
+    shape = JoinShape((relation.name, NOBODY), FILTER, ((), ()), (attribute, None))
     boxes = tuple((*interval, LEAST, MOST) for interval in band.intervals)
-    return Share(joint, boxes, Conditions((), (), (tuple(others), ()), found.rest), None)
+    return Share(shape, boxes, Conditions((), (), (tuple(others), ()), found.rest), None)
 
 
 def _empty(query: Query, what: Expr) -> PlanError:
@@ -171,8 +171,7 @@ def _sql(query: Query, expr: Expr) -> str:
     return re.sub(r"`([a-z_]\w*)`", r"\1", text, flags=re.IGNORECASE | re.ASCII)
 
 
-# -- bands
-# ------------------------------------------------------------------------------------------
+# -- bands -----------------------------------------------------------------------------------------
 
 
 def _band_pair(found: Conditions, left: Relation, right: Relation) -> Pair | None:
@@ -185,22 +184,21 @@ def _band_pair(found: Conditions, left: Relation, right: Relation) -> Pair | Non
 
 def _band(
     found: Conditions, pair: Pair, names: tuple[str, str]
-) -> tuple[Joint, tuple[Box, ...], Conditions]:
-    joint = Joint(names, BAND, ((pair[0],), (pair[1],)))
+) -> tuple[JoinShape, tuple[Box, ...], Conditions]:
+    shape = JoinShape(names, BAND, ((pair[0],), (pair[1],)))
     band = dict(found.differences).get(pair, ALL)
     for own, beyond, _ in found.comparisons:
         band = band.intersection(beyond) if own == pair else band
     is_double = pair[0].type.is_fractional
     others = tuple(d for d in found.differences if d[0] != pair)
     intervals = band.intervals
-    if (
-        len(intervals) > BOXES_MAX
-    ):  # looked up by the one around them all, and told apart on reading
+    # looked up by the one around them all, and told apart on reading
+    if len(intervals) > BOXES_MAX:
         others, intervals = ((pair, band), *others), ((intervals[0][0], intervals[-1][1]),)
     ends = [_doubles(i) if is_double else (max(i[0], -MOST), i[1]) for i in intervals]
     boxes = tuple((lo, hi, lo, hi) for lo, hi in ends if lo <= hi)
     rest = (*found.rest, *(part for own, _, part in found.comparisons if own != pair))
-    return joint, boxes, Conditions((), others, found.ranges, rest)
+    return shape, boxes, Conditions((), others, found.ranges, rest)
 
 
 def _doubles(interval: tuple[int, int]) -> tuple[float, float]:
@@ -210,11 +208,12 @@ def _doubles(interval: tuple[int, int]) -> tuple[float, float]:
     return double_of(first), double_of(last)
 
 
-# -- select-joins
-# -----------------------------------------------------------------------------------
+# -- select-joins ----------------------------------------------------------------------------------
 
 
-def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box, ...], Conditions]:
+def _select(
+    found: Conditions, names: tuple[str, str]
+) -> tuple[JoinShape, tuple[Box, ...], Conditions]:
     pairs = tuple(sorted(found.equalities, key=repr))
     meets = tuple(left for left, _ in pairs), tuple(right for _, right in pairs)
     chosen = [next(iter(side), None) for side in found.ranges]
@@ -227,9 +226,9 @@ def _select(found: Conditions, names: tuple[str, str]) -> tuple[Joint, tuple[Box
         tuple(r for r in side if r != c) for side, c in zip(found.ranges, chosen, strict=True)
     )
     unsure = () if not pairs or (is_exact(meets[0]) and is_exact(meets[1])) else pairs
-    joint = Joint(names, SELECT, meets, (ranged[0], ranged[1]))
+    shape = JoinShape(names, SELECT, meets, (ranged[0], ranged[1]))
     rest = (*found.rest, *(part for _, _, part in found.comparisons))
-    return joint, boxes, Conditions(unsure, found.differences, (others[0], others[1]), rest)
+    return shape, boxes, Conditions(unsure, found.differences, (others[0], others[1]), rest)
 
 
 def is_exact(meets: Sequence[Expr]) -> bool:
@@ -239,8 +238,7 @@ def is_exact(meets: Sequence[Expr]) -> bool:
     )
 
 
-# -- time
-# -------------------------------------------------------------------------------------------
+# -- time ------------------------------------------------------------------------------------------
 
 
 def _is_time(pair: Pair, left: Relation, right: Relation) -> bool:

@@ -2,7 +2,7 @@
 relation.
 
 Rounds of relations that are joined come one after the other, whoever they are of, and each has a
-*tick*, the number of its turn.  So a pair of rows is answered by the later of them, and every
+*turn*, the number of its turn.  So a pair of rows is answered by the later of them, and every
 reader sees the same order.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from headrace.families.joins.probes import Rates, Written
+from headrace.families.joins.levels.probes import Rates, Written
 from headrace.families.joins.rowfiles import RowFile
 from headrace.records import check_path, decode, reading
 from headrace.runtime.ledger import Ledger
@@ -25,7 +25,7 @@ MORE, ALL, NONE = "more", "all", "none"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A joint as a round saw it, from the side its events are on: the queries of its levels."""
+    """A shape as a round saw it, from the side its events are on: the queries of its levels."""
 
     kind: str
     side: int
@@ -41,7 +41,7 @@ class JoinRound:
     `holds`: its files are more rows of the relation, or all there are, or not all that came: then
     rows of rounds before are not joined any more."""
 
-    tick: int
+    turn: int
     round_id: int
     version: int
     files: tuple[RowFile, ...]
@@ -128,15 +128,15 @@ class JoinRounds:
         """Is all there that the newest round, `until` a turn, has looked at?  A lost manifest looks
         like a round that was never committed, and only who has built on it knows."""
         newest = next(
-            (done for done in reversed(self.rounds) if until is None or done.tick <= until), None
+            (done for done in reversed(self.rounds) if until is None or done.turn <= until), None
         )
         for name, round_id in newest.after.items() if newest is not None else ():
             if name in others and others[name].newest_id < round_id:
                 raise others[name]._ledger.missing(round_id)
 
-    def first_since(self, tick: int) -> int | None:
+    def first_since(self, turn: int) -> int | None:
         """The first round of a turn or later."""
-        at = bisect_left(self.rounds, tick, key=lambda done: done.tick)
+        at = bisect_left(self.rounds, turn, key=lambda done: done.turn)
         return self.rounds[at].round_id if at < len(self.rounds) else None
 
     def found_by(self, kept: int, relation: str) -> int | None:
@@ -145,9 +145,9 @@ class JoinRounds:
         at = bisect_left(self.rounds, self.newest_id + 1 - kept, key=lambda done: done.round_id)
         return self.rounds[at].since.get(relation) if at < len(self.rounds) else None
 
-    def tick_of(self, round_id: int) -> int:
+    def turn_of(self, round_id: int) -> int:
         """The turn of one of the rounds."""
-        return self.rounds[bisect_left(self.rounds, round_id, key=lambda done: done.round_id)].tick
+        return self.rounds[bisect_left(self.rounds, round_id, key=lambda done: done.round_id)].turn
 
     @property
     def oldest_id(self) -> int:

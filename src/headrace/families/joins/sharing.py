@@ -14,36 +14,39 @@ from headrace.families.joins.explain import (
     explain_join_query,
     explain_joins,
 )
-from headrace.families.joins.level import sides_of
-from headrace.families.joins.plan import Box, Joint, Share
-from headrace.families.joins.residue import asked_of_spark
+from headrace.families.joins.levels.level import sides_of
+from headrace.families.joins.plan import Box, JoinShape, Share
+from headrace.families.joins.reading.remaining_conditions import asked_of_spark
 from headrace.runtime.statistics import Histories, newest_load, rows_expected
 from headrace.values import Relation
 
 
 class JoinsPlan:
-    """The joints of all relations, and the ranges of their queries."""
+    """The shapes of all relations, and the ranges of their queries."""
 
     def __init__(self) -> None:
         self._queries: dict[int, Planned] = {}
-        self._boxes: dict[Joint, dict[int, Sequence[Box]]] = {}
-        self._asked: dict[Joint, Asked] = {}
+        self._boxes: dict[JoinShape, dict[int, Sequence[Box]]] = {}
+        self._asked: dict[JoinShape, Asked] = {}
 
     def update(self, come: Mapping[int, Planned], gone: Sequence[int]) -> None:
         for query_id in gone:
-            self._forget(query_id, _share(self._queries.pop(query_id)).joint)
+            self._forget(query_id, _share(self._queries.pop(query_id)).shape)
         for query_id, own in come.items():
             share = _share(own)
-            self._boxes.setdefault(share.joint, {})[query_id] = share.boxes
-            self._asked.pop(share.joint, None)
+            self._boxes.setdefault(share.shape, {})[query_id] = share.boxes
+            self._asked.pop(share.shape, None)
         self._queries.update(come)
 
     def catch_up(self) -> None:
-        _ = self._joints
+        _ = self._coordinator
 
     def explain(self, relation: Relation, rounds: Histories) -> list[str]:
         return explain_joins(
-            relation.name, self._joints, _kept(rounds), newest_load(rounds.get(relation.name, ()))
+            relation.name,
+            self._coordinator,
+            _kept(rounds),
+            newest_load(rounds.get(relation.name, ())),
         )
 
     def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
@@ -54,7 +57,7 @@ class JoinsPlan:
             *explain_join_query(
                 query.source,
                 share,
-                self._joints,
+                self._coordinator,
                 _kept(rounds),
                 load,
                 asked_of_spark(query, share.residue),
@@ -63,24 +66,24 @@ class JoinsPlan:
 
     def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
         history = rounds.get(relation.name, ())
-        looked_s = event_s(relation.name, self._joints, _kept(rounds), newest_load(history))
+        looked_s = event_s(relation.name, self._coordinator, _kept(rounds), newest_load(history))
         return {} if looked_s is None else {"joins": price_s(rows_expected(history), looked_s)}
 
     def reads_rows(self, relation: Relation) -> bool:
-        return any(sides_of(joint, relation.name) for joint in self._boxes)
+        return any(sides_of(shape, relation.name) for shape in self._boxes)
 
     @property
-    def _joints(self) -> Mapping[Joint, Asked]:
-        for joint, boxes in self._boxes.items():
-            if joint not in self._asked:
-                self._asked[joint] = asked_of(joint, boxes)
+    def _coordinator(self) -> Mapping[JoinShape, Asked]:
+        for shape, boxes in self._boxes.items():
+            if shape not in self._asked:
+                self._asked[shape] = asked_of(shape, boxes)
         return self._asked
 
-    def _forget(self, query_id: int, joint: Joint) -> None:
-        del self._boxes[joint][query_id]
-        self._asked.pop(joint, None)
-        if not self._boxes[joint]:
-            del self._boxes[joint]
+    def _forget(self, query_id: int, shape: JoinShape) -> None:
+        del self._boxes[shape][query_id]
+        self._asked.pop(shape, None)
+        if not self._boxes[shape]:
+            del self._boxes[shape]
 
 
 def _share(planned: Planned) -> Share:

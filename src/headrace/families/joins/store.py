@@ -21,9 +21,9 @@ import pyarrow as pa
 from headrace.families.joins.arrays import Ints
 from headrace.families.joins.attributes import Attribute, Mask, key_marks, keys, marks, numbers
 from headrace.families.joins.image import Image
-from headrace.families.joins.level import Level, level_name
-from headrace.families.joins.plan import BAND, Joint
-from headrace.families.joins.probes import Prober, prober
+from headrace.families.joins.levels.level import Level, level_name
+from headrace.families.joins.levels.probes import Prober, prober
+from headrace.families.joins.plan import BAND, JoinShape
 from headrace.families.joins.rowfiles import (
     COMES,
     GOES,
@@ -81,8 +81,7 @@ class Store:
         self._asked: dict[str, _Asked] = {}
         self._batches = self._numbered = 0
 
-    # -- files
-    # --------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     def table(self, file: RowFile) -> pa.Table:
         """It is mapped, so a process that reads what has been cut off since would be ended: it is
@@ -122,15 +121,14 @@ class Store:
         place = starts[np.searchsorted(used, of_file)] + index
         return pa.concat_tables(tables).take(pa.array(place)).combine_chunks()
 
-    # -- images
-    # -------------------------------------------------------------------------------------
+    # -- images ------------------------------------------------------------------------------------
 
-    def image(self, relation: str, files: Sequence[RowFile], joint: Joint, side: int) -> Image:
-        """The rows that are there with these files, as rows of one side of a joint, in order of
+    def image(self, relation: str, files: Sequence[RowFile], shape: JoinShape, side: int) -> Image:
+        """The rows that are there with these files, as rows of one side of a shape, in order of
         what they meet by."""
-        key = image_key(relation, joint, side)
+        key = image_key(relation, shape, side)
         return self._image(
-            key, relation, files, lambda file: attributes(joint, side, self.table(file))
+            key, relation, files, lambda file: attributes(shape, side, self.table(file))
         )
 
     def keys(self, relation: str, columns: tuple[str, ...], files: Sequence[RowFile]) -> Image:
@@ -147,9 +145,8 @@ class Store:
         self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile
     ) -> Image:
         kept, wanted = self._images.get(key, _Kept(frozenset(), Image())), frozenset(files)
-        if any(
-            file.goes for file in kept.files - wanted
-        ):  # of a round that failed: what went with it is there again
+        # of a round that failed: what went with it is there again
+        if any(file.goes for file in kept.files - wanted):
             kept = _Kept(frozenset(), Image())
         elif not kept.files <= wanted:
             left = [self.number(relation, file) for file in kept.files - wanted]
@@ -206,8 +203,7 @@ class Store:
             found[there] << INDEX_BITS
         ) | index[there]
 
-    # -- what is kept
-    # -------------------------------------------------------------------------------
+    # -- what is kept ------------------------------------------------------------------------------
 
     def keep(self, relation: str, levels: Collection[str], images: Collection[Hashable]) -> None:
         """A batch of the relation was looked up in these: what it asked for before may go.  What
@@ -241,9 +237,9 @@ class Store:
         }
 
 
-def image_key(relation: str, joint: Joint, side: int) -> Hashable:
+def image_key(relation: str, shape: JoinShape, side: int) -> Hashable:
     """By which an image of rows is kept."""
-    return relation, joint.kind, joint.meets[side], joint.ranged[side]
+    return relation, shape.kind, shape.meets[side], shape.ranged[side]
 
 
 def keys_key(relation: str, columns: tuple[str, ...]) -> Hashable:
@@ -257,11 +253,11 @@ def coming(rows: pa.Table) -> Mask:
     return found
 
 
-def attributes(joint: Joint, side: int, rows: pa.Table) -> tuple[Attribute, Attribute]:
+def attributes(shape: JoinShape, side: int, rows: pa.Table) -> tuple[Attribute, Attribute]:
     """What rows of a side meet by, and what their range is of."""
-    if joint.kind == BAND:
-        return numbers(joint.meets[side][0], rows), keys(None, rows)
-    return marks(joint.meets[side], rows), keys(joint.ranged[side], rows)
+    if shape.kind == BAND:
+        return numbers(shape.meets[side][0], rows), keys(None, rows)
+    return marks(shape.meets[side], rows), keys(shape.ranged[side], rows)
 
 
 def _level(path: Path) -> Level:

@@ -99,8 +99,7 @@ class PlainWork:
             outcome.load = Load(priced={"plain": plain_price_s(len(self._queries))}, plain_s=own_s)
         return outcome
 
-    # -- answers
-    # ------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def _answer(
         self,
@@ -184,8 +183,7 @@ class PlainWork:
         # generic names: a user's name may hold what Parquet does not take
         return answer.toDF(*(f"c{i}" for i in range(len(answer.columns))))
 
-    # -- the rows they need
-    # -------------------------------------------------------------------------
+    # -- the rows they need ------------------------------------------------------------------------
 
     def _keep_rows(self, batch: Batch, round: Round, outcome: Outcome) -> DataFrame | None:
         """Note this round's rows for the queries that need more than the round; the table, if it is

@@ -7,16 +7,16 @@ so they do not depend on the machine; seconds are what the last committed round 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from math import fsum
 
 from headrace.families.contract import Refusal
-from headrace.families.windows.crowd import Crowd
-from headrace.families.windows.fold_plan import steps_for
 from headrace.families.windows.measures import Measure, arrange
-from headrace.families.windows.plan import Cuts, RingPlan, Seating, Share, share
-from headrace.families.windows.ring import bytes_a_group
+from headrace.families.windows.pane_log.compaction_plan import steps_for
+from headrace.families.windows.plan import Cuts, RingAssignment, RingPlan, Share, share
+from headrace.families.windows.predicate_forms import PredicateForms
+from headrace.families.windows.rings.ring import bytes_a_group
 from headrace.families.windows.sketches.explain import sketch_lines
 from headrace.sql.bands import split
 from headrace.sql.duration import span
@@ -26,25 +26,28 @@ from headrace.sql.tree import Call, Expr
 from headrace.values import US_PER_S, Relation
 
 
-def seating_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> Seating:
-    """The seats the queries would take."""
-    seating = Seating()
-    asked = [(query_id, share(query, relation)) for query_id, query in queries]
-    taken = [(query_id, a) for query_id, a in asked if not isinstance(a, Refusal)]
-    crowd = Crowd()
-    for _, a in taken:
-        crowd.add(a.slot.where)
-    for query_id, a in sorted(taken, key=lambda item: item[1].window.grain_us):
-        seating.add(query_id, crowd.preferred(a))
-    return seating
+def assignment_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> RingAssignment:
+    """On which rings the queries would sit; those that windows refuse are left out."""
+    asked = {query_id: share(query, relation) for query_id, query in queries}
+    return assignment_of_shares({i: a for i, a in asked.items() if not isinstance(a, Refusal)})
 
 
-def explain_windows(seating: Seating, cuts: Cuts) -> list[str]:
+def assignment_of_shares(asked: Mapping[int, Share]) -> RingAssignment:
+    """On which rings queries sit that ask for this."""
+    assignment, crowd = RingAssignment(), PredicateForms()
+    for share_asked in asked.values():
+        crowd.add(share_asked.slot.where)
+    for query_id, own in sorted(asked.items(), key=lambda item: item[1].window.grain_us):
+        assignment.add(query_id, crowd.preferred(own))
+    return assignment
+
+
+def explain_windows(assignment: RingAssignment, cuts: Cuts) -> list[str]:
     """The whole shared plan of one stream."""
-    if not seating.shares:
+    if not assignment.shares:
         return []
-    rings = list(seating.rings.values())
-    shares = list(seating.shares.values())
+    rings = list(assignment.rings.values())
+    shares = list(assignment.shares.values())
     slots = {r.slot for r in rings}
     programs = {id(s.program) for s in shares}
     return [
@@ -60,11 +63,11 @@ def explain_windows(seating: Seating, cuts: Cuts) -> list[str]:
     ]
 
 
-def explain_window_query(query_id: int, seating: Seating, cuts: Cuts) -> list[str]:
+def explain_window_query(query_id: int, assignment: RingAssignment, cuts: Cuts) -> list[str]:
     """What one query shares with the others."""
-    asked = seating.shares[query_id]
-    ring = seating.ring_of[query_id]
-    alike = seating.rings_of(asked.slot)
+    asked = assignment.shares[query_id]
+    ring = assignment.ring_of[query_id]
+    alike = assignment.rings_of(asked.slot)
     cells = zip(asked.slot.cells, asked.bands, strict=True)
     bands = [f"a band of {emit(c)} between {_many(len(b.edges()), 'edge')}" for c, b in cells]
     return [
@@ -76,7 +79,7 @@ def explain_window_query(query_id: int, seating: Seating, cuts: Cuts) -> list[st
         f"  panes:    Spark aggregates {span(cuts.pane_us)} panes, its ring keeps {_many(ring.length, 'pane')} of "
         f"{span(ring.grain_us)}, {_group_bytes(ring)}",
         f"  measures: {', '.join(_measure(m) for m in asked.measures)}",
-        f"  shares:   the Spark aggregate with {_others(len(seating.shares))}, predicate and group-by with "
+        f"  shares:   the Spark aggregate with {_others(len(assignment.shares))}, predicate and group-by with "
         f"{_others(sum(len(r.members) for r in alike))}, the ring with {_others(len(ring.members))}",
         *[
             f"  sketches: {line}"
@@ -147,7 +150,7 @@ def _ring_line(ring: RingPlan) -> str:
 
 
 def _group_bytes(ring: RingPlan) -> str:
-    what = "group" if ring.lane is None else "band and group"
+    what = "group" if ring.shared_ring is None else "band and group"
     return f"{bytes_a_group(ring.length, arrange(tuple(ring.measures)).layout):,} bytes a {what}"
 
 

@@ -39,9 +39,10 @@ class Windows:
                 if query.grouped
                 else "it is a filter or projection: it has no window"
             )
+        # compiled kernels: not for who only opens an engine
         from headrace.families.windows.plan import (
             share,
-        )  # compiled kernels: not for who only opens an engine
+        )
 
         asked = share(query, relation_of(query.source))
         return asked if isinstance(asked, Refusal) else Claim(asked)

@@ -1,9 +1,9 @@
 """A round of the windows family: one Spark aggregate, then array operations on the driver.
 
 Spark leaves panes × groups × signatures; rings take them in, close what the watermark has passed,
-and every window that ends there is answered by one join (`ring.py`).  Each expression of SELECT and
-HAVING runs once over the answers of all queries that have it (`answering.py`), whatever rings they
-come from.
+and every window that ends there is answered by one join (`rings/ring.py`).  Each expression of
+SELECT and HAVING runs once over the answers of all queries that have it (`rings/answering.py`),
+whatever rings they come from.
 """
 
 from __future__ import annotations
@@ -19,22 +19,39 @@ from pyspark.sql import SparkSession
 
 from headrace.errors import RoundError
 from headrace.evaluation.arrow import arrow_type
-from headrace.families.windows.aggregate import NEWEST, PANE, SET, aggregate_sql, fact_sql, key_name
-from headrace.families.windows.answering import Answering
+from headrace.families.windows.aggregation.aggregate import (
+    NEWEST,
+    PANE,
+    SET,
+    aggregate_sql,
+    fact_sql,
+    key_name,
+)
+from headrace.families.windows.aggregation.columns import KIND, ROWS_PART, part_names
+from headrace.families.windows.aggregation.cutting import UNTRIED, ChoiceState
+from headrace.families.windows.aggregation.eviction import evicted_by_groups, evicted_by_sketches
+from headrace.families.windows.aggregation.rows import place_rows, rows_sql
+from headrace.families.windows.aggregation.sending import (
+    LOOK_ROUNDS,
+    NOTHING_KNOWN,
+    Sending,
+    SendingState,
+)
+from headrace.families.windows.aggregation.suspects import (
+    Evaluating,
+    QuerySearch,
+    find_by_value,
+    users_of,
+)
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
-from headrace.families.windows.columns import KIND, ROWS_PART, part_names
-from headrace.families.windows.cutting import UNTRIED, ChoiceState
-from headrace.families.windows.dearest import dearest, dearest_sketch
-from headrace.families.windows.gauge import Gauge
+from headrace.families.windows.costs.load_meter import LoadMeter
 from headrace.families.windows.plan import Cuts, Share
-from headrace.families.windows.rings import Rings
-from headrace.families.windows.rows import place_rows, rows_sql
-from headrace.families.windows.sending import LOOK_ROUNDS, NOTHING_KNOWN, Sending, SendingState
+from headrace.families.windows.rings.answering import Answering
+from headrace.families.windows.rings.rings import Rings
 from headrace.families.windows.sketches.arriving import arrive, came_whole
 from headrace.families.windows.sketches.bias import Bias
-from headrace.families.windows.sketches.groves import limits_of
 from headrace.families.windows.sketches.kinds import Limits
-from headrace.families.windows.suspects import Evaluating, QuerySearch, find_by_value, users_of
+from headrace.families.windows.sketches.sketch_stores import limits_of
 from headrace.quoting import quote_name
 from headrace.runtime.answers import Pieces
 from headrace.runtime.collecting import to_arrow
@@ -87,7 +104,7 @@ class WindowsWork:
         chosen = place.ledger.chosen(WindowsJob.name, Chosen)
         self._rings = Rings(place.disk, place.ledger, place.config, chosen.cutting)
         self._answering = Answering()
-        self._gauge = Gauge()
+        self._load_meter = LoadMeter()
         self._declared: list[tuple[Expr, tuple[int, ...]]] = []
         self._failures = self._grouped_rounds = 0
         self._sending = Sending(place.config.cut_rows_max // 2, chosen.sending)
@@ -98,7 +115,7 @@ class WindowsWork:
         return True
 
     def replan(self, change: Change) -> None:
-        self._rings.seat(list(change.queries.values()), self._place.relation)
+        self._rings.assign(list(change.queries.values()), self._place.relation)
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         cuts = self._rings.cutting.cuts()
@@ -121,9 +138,11 @@ class WindowsWork:
         if table.num_rows > self._place.config.cut_rows_max:
             if as_rows or self._rings.cutting.cut_apart():
                 return self.read(batch, round, watch)
-            faults = dearest(cuts, table, self._rings.shares(), self._place.config.cut_rows_max)
+            faults = evicted_by_groups(
+                cuts, table, self._rings.shares(), self._place.config.cut_rows_max
+            )
             return Reading(_nothing, faults=faults)
-        faults = dearest_sketch(
+        faults = evicted_by_sketches(
             cuts, table, limits, self._rings.shares(), self._place.config.sketch_bytes_max
         )
         if faults:
@@ -201,7 +220,7 @@ class WindowsWork:
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
         log = self._rings.log
         outcome.held, outcome.log_bytes, outcome.log_files = log.held, log.nbytes, len(log.rounds)
-        outcome.load = self._gauge.load(
+        outcome.load = self._load_meter.load(
             cuts, self._rings.plans(), self._rings.keys, panes.num_rows, round
         )
         outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
@@ -260,9 +279,8 @@ class WindowsWork:
             )
             found = self._find_among(search, list(shares), error)
         if found:
-            self._check_without_queries(
-                batch
-            )  # a disk that is full by now would have each of them fail
+            # a disk that is full by now would have each of them fail
+            self._check_without_queries(batch)
         return found
 
     def _find_among(self, search: QuerySearch, ids: list[int], error: Exception) -> dict[int, str]:

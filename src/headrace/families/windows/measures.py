@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from headrace.evaluation.arrow import ARROW
 from headrace.evaluation.vectors import FinishError, Vector, to_arrow
-from headrace.families.windows.ring import Layout
-from headrace.families.windows.ring_kernels import (
+from headrace.families.windows.rings.kernels import (
     ADD,
     MAX,
     MIN,
@@ -32,6 +31,7 @@ from headrace.families.windows.ring_kernels import (
     Floats,
     Ints,
 )
+from headrace.families.windows.rings.ring import Layout
 from headrace.families.windows.sketches.kinds import KINDS, is_sketched, sketch_of, sketch_refusal
 from headrace.sql.tree import Aggregate, Call, Expr, Literal, remember_hash
 from headrace.values import DOUBLE, Type

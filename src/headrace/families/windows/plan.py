@@ -7,7 +7,7 @@ grain, or on a finer one where that is short enough.  Every ring is fed from one
 round, whose rows are grouped by *cuts*: one by all keys, or one for each maximal group-by when that
 proves cheaper.  Predicates are bits of a signature: rows with the same bits meet.  Where many
 compare one attribute with constants, they are bands of its *cells* instead (`cells.py`): Spark
-groups by the cell, and a slot of such a crowd has a ring for each *lane*.
+groups by the cell, and a slot of such a crowd has a ring for each *shared ring*.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from headrace.evaluation.finish import supports
+from headrace.evaluation.finish import why_unsupported
 from headrace.families.contract import Refusal
+from headrace.families.windows.aggregation.sameness import having_of_rows, swaps_zeros_of_rows
 from headrace.families.windows.cells import Edges, cell
 from headrace.families.windows.measures import ROWS, Measure, measures_for, refusal
-from headrace.families.windows.sameness import having_of_rows, swaps_zeros_of_rows
 from headrace.sql.bands import Band, split
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Output, Query
@@ -85,8 +85,8 @@ class Share:
     bands: tuple[Band, ...] = ()
 
     @property
-    def lane(self) -> Lane | None:
-        return Lane(self.window, self.measures) if self.bands else None
+    def shared_ring(self) -> SharedRing | None:
+        return SharedRing(self.window, self.measures) if self.bands else None
 
     @property
     def has_sketches(self) -> bool:
@@ -129,7 +129,7 @@ def _refused(outputs: tuple[Output, ...], having: Expr | None) -> str | None:
         (r for a in aggregates_of(*(o.expr for o in outputs), having) if (r := refusal(a))), None
     )
     if reason is None:
-        reason = next((f"{r} over aggregates" for e in finished if (r := supports(e))), None)
+        reason = next((f"{r} over aggregates" for e in finished if (r := why_unsupported(e))), None)
     if reason is None and having_of_rows(having):
         reason = "its HAVING asks more of a DOUBLE or FLOAT key than a comparison, and Spark asks that of the rows"
     return reason
@@ -187,28 +187,28 @@ def _guard_aggregates(expr: Expr, where: Expr | None) -> Expr:
     return expr
 
 
-# -- rings: who sits where ------------------------------------------------------------------------
+# -- rings: who sits where -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class SharedRing:
     """What queries of a crowd must have in common to share a ring."""
 
     window: Window
     measures: tuple[Measure, ...]
 
 
-RingKey = tuple[Slot, int, Lane | None]
+RingKey = tuple[Slot, int, SharedRing | None]
 
 
 @dataclass(slots=True, eq=False)
 class RingPlan:
     """Queries of one slot whose windows start and end at edges of these panes; of a crowd, those of
-    one lane."""
+    one shared ring."""
 
     slot: Slot
     grain_us: int
-    lane: Lane | None = None
+    shared_ring: SharedRing | None = None
     members: dict[int, Share] = field(default_factory=dict)
     measures: Counter[Measure] = field(default_factory=Counter)
     _edges: dict[Expr, set[int]] | None = None  # as far as they are known
@@ -227,7 +227,7 @@ class RingPlan:
 
     @property
     def key(self) -> RingKey:
-        return self.slot, self.grain_us, self.lane
+        return self.slot, self.grain_us, self.shared_ring
 
     @property
     def length(self) -> int:
@@ -245,7 +245,7 @@ class RingPlan:
         return self._edges
 
 
-class Seating:
+class RingAssignment:
     """Which query sits on which ring.  Adding or removing one costs that one, however many there
     are."""
 
@@ -256,10 +256,10 @@ class Seating:
         self._by_slot: dict[Slot, list[RingPlan]] = {}
 
     def add(self, query_id: int, share: Share) -> RingPlan:
-        lane = share.lane
-        ring = self._fitting(share, lane)
+        shared_ring = share.shared_ring
+        ring = self._fitting(share, shared_ring)
         if ring is None:
-            ring = RingPlan(share.slot, share.window.grain_us, lane)
+            ring = RingPlan(share.slot, share.window.grain_us, shared_ring)
             self.rings[ring.key] = ring
             self._by_slot.setdefault(share.slot, []).append(ring)
         ring.add(query_id, share)
@@ -267,11 +267,11 @@ class Seating:
         self.ring_of[query_id] = ring
         return ring
 
-    def _fitting(self, share: Share, lane: Lane | None) -> RingPlan | None:
-        """The lane of a crowd; else the slot's coarsest ring whose panes fit the window and are not
-        too many for it."""
-        if lane is not None:
-            return self.rings.get((share.slot, share.window.grain_us, lane))
+    def _fitting(self, share: Share, shared_ring: SharedRing | None) -> RingPlan | None:
+        """The shared ring of a crowd; else the slot's coarsest ring whose panes fit the window and
+        are not too many for it."""
+        if shared_ring is not None:
+            return self.rings.get((share.slot, share.window.grain_us, shared_ring))
         grain, reach = share.window.grain_us, share.window.range_us
         fits = [
             r
@@ -294,7 +294,7 @@ class Seating:
         return ring
 
 
-# -- cuts: what Spark aggregates ------------------------------------------------------------------
+# -- cuts: what Spark aggregates -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

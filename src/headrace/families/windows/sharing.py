@@ -8,19 +8,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.families.contract import Floats, Planned
-from headrace.families.windows.attribution import Users, split
-from headrace.families.windows.cost import priced
-from headrace.families.windows.crowd import Crowd
-from headrace.families.windows.explain import explain_window_query, explain_windows, seating_of
-from headrace.families.windows.flow import ASSUMED, flow_of, flow_of_round, is_united
-from headrace.families.windows.plan import Cuts, Seating, Share, plan_cuts
-from headrace.families.windows.workload import (
+from headrace.families.windows.costs.attribution import Users, split
+from headrace.families.windows.costs.cost import priced
+from headrace.families.windows.costs.flow import ASSUMED, flow_of, flow_of_round, is_united
+from headrace.families.windows.costs.workload import (
     Quantities,
     RingWorks,
     Workload,
     quantities_of,
     workload_of,
 )
+from headrace.families.windows.explain import (
+    assignment_of_shares,
+    explain_window_query,
+    explain_windows,
+)
+from headrace.families.windows.plan import Cuts, RingAssignment, Share, plan_cuts
+from headrace.families.windows.predicate_forms import PredicateForms
 from headrace.runtime.statistics import Histories, Stats
 from headrace.values import Relation
 
@@ -29,60 +33,58 @@ from headrace.values import Relation
 class StreamWindows:
     """The shared windows of one relation."""
 
-    seating: Seating = field(default_factory=Seating)
-    _crowd: Crowd = field(default_factory=Crowd)
+    assignment: RingAssignment = field(default_factory=RingAssignment)
+    _crowd: PredicateForms = field(default_factory=PredicateForms)
     _asked: dict[int, Share] = field(default_factory=dict)
     _works: RingWorks = field(default_factory=RingWorks)
     _made: dict[bool, tuple[Cuts, Workload]] = field(default_factory=dict)
 
     def update(self, come: Mapping[int, Share], gone: Sequence[int]) -> None:
-        """Queries come and go: slots that have changed are seated anew, so that the plan does not
+        """Queries come and go: slots that have changed get rings anew, so that the plan does not
         depend on the order in which its queries came; all of them, where other predicates than
         before are a crowd."""
         self._made.clear()
         before = self._crowd.ranking()
-        slots = {self.seating.shares[i].slot for i in gone}
+        slots = {self.assignment.shares[i].slot for i in gone}
         for query_id in gone:
             self._crowd.remove(self._asked.pop(query_id).slot.where)
-            self.seating.remove(query_id)
+            self.assignment.remove(query_id)
         for asked in come.values():
             self._crowd.add(asked.slot.where)
         self._asked.update(come)
         if self._crowd.ranking() != before:
-            self.seating, forms = (
-                Seating(),
+            self.assignment, forms = (
+                RingAssignment(),
                 {i: self._crowd.preferred(asked) for i, asked in self._asked.items()},
             )
         else:
             forms = {i: self._crowd.preferred(asked) for i, asked in come.items()}
             slots.update(form.slot for form in forms.values())
             first = min(come, default=math.inf)
-            for ring in (ring for slot in slots for ring in self.seating.rings_of(slot)):
-                if ring.lane is None or first < next(
-                    reversed(ring.members)
-                ):  # who comes last to a lane sits last
+            for ring in (ring for slot in slots for ring in self.assignment.rings_of(slot)):
+                # who comes last to a shared ring sits last
+                if ring.shared_ring is None or first < next(reversed(ring.members)):
                     forms |= ring.members
-        self._seat(forms)
+        self._assign(forms)
 
-    def _seat(self, forms: Mapping[int, Share]) -> None:
-        for query_id in forms.keys() & self.seating.shares.keys():
-            self.seating.remove(query_id)
+    def _assign(self, forms: Mapping[int, Share]) -> None:
+        for query_id in forms.keys() & self.assignment.shares.keys():
+            self.assignment.remove(query_id)
         for query_id, form in sorted(
             forms.items(), key=lambda item: (item[1].window.grain_us, item[0])
         ):
-            self.seating.add(query_id, form)
+            self.assignment.add(query_id, form)
         rings = sorted(
-            self.seating.rings.items(),
+            self.assignment.rings.items(),
             key=lambda item: (item[1].grain_us, next(iter(item[1].members))),
         )
-        self.seating.rings = dict(
-            rings
-        )  # in the order of who sat down first, as if all had come at once
+        # in the order of whose query came first, as if all had come at once
+        self.assignment.rings = dict(rings)
 
     def made(self, united: bool) -> tuple[Cuts, Workload]:
         """What Spark aggregates, and all the plan makes the engine do in a round."""
         if united not in self._made:
-            rings = self.seating.rings.values()
+            rings = self.assignment.rings.values()
             cuts = plan_cuts(rings, united)
             self._made[united] = cuts, workload_of(self._works.of(rings), cuts)
         return self._made[united]
@@ -114,13 +116,13 @@ class WindowsPlan:
     def explain(self, relation: Relation, rounds: Histories) -> list[str]:
         windows = self._of(relation.name)
         cuts, _ = windows.made(is_united(rounds.get(relation.name, ())))
-        return explain_windows(windows.seating, cuts)
+        return explain_windows(windows.assignment, cuts)
 
     def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
         source = self._stream_of[query_id]
         windows = self._of(source)
         cuts, _ = windows.made(is_united(rounds.get(source, ())))
-        return ["shared windows", *explain_window_query(query_id, windows.seating, cuts)]
+        return ["shared windows", *explain_window_query(query_id, windows.assignment, cuts)]
 
     def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
         """Also of a round without windows: their aggregate counts the rows."""
@@ -147,9 +149,10 @@ def shares_of(
     counts: Mapping[int, int],
 ) -> dict[str, Floats]:
     """Parts of each stage, in the order of the queries."""
-    seating = seating_of([(i, own.registered.query) for i, own in queries.items()], relation)
-    users = Users(seating, plan_cuts(seating.rings.values(), is_united(rounds)))
-    place = {query_id: at for at, query_id in enumerate(seating.shares)}
+    asked = {i: own.claim.asked for i, own in queries.items()}
+    assignment = assignment_of_shares({i: a for i, a in asked.items() if isinstance(a, Share)})
+    users = Users(assignment, plan_cuts(assignment.rings.values(), is_united(rounds)))
+    place = {query_id: at for at, query_id in enumerate(assignment.shares)}
     order = [place[query_id] for query_id in queries]
     return {
         stage: part[order]

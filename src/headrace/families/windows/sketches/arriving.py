@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.families.windows.columns import asked_for, part_names
+from headrace.families.windows.aggregation.columns import asked_for, part_names
 from headrace.families.windows.measures import Measure
 from headrace.families.windows.sketches import hll_kernels, value_kernels
 from headrace.families.windows.sketches.hll_kernels import Ints

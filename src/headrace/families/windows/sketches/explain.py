@@ -16,20 +16,20 @@ BYTES_A_VALUE = 16
 
 
 def sketch_lines(shares: Iterable[Share], of: Share | None = None) -> list[str]:
-    """A line for each grove, those with most windows first; only those of one query, if it is
-    given."""
-    groves: dict[tuple[Slot, Measure], dict[Shape, None]] = {}
+    """A line for each sketch store, those with most windows first; only those of one query, if it
+    is given."""
+    sketch_stores: dict[tuple[Slot, Measure], dict[Shape, None]] = {}
     for share in shares:
         for measure in (m for m in share.measures if m.is_sketch):
             shape = Shape(share.window.range_us, share.window.slide_us, share.window.offset_us)
-            groves.setdefault((share.slot, measure), {})[shape] = None
+            sketch_stores.setdefault((share.slot, measure), {})[shape] = None
     if of is not None:
-        groves = {
+        sketch_stores = {
             (slot, m): shapes
-            for (slot, m), shapes in groves.items()
+            for (slot, m), shapes in sketch_stores.items()
             if slot == of.slot and m in of.measures
         }
-    ordered = sorted(groves.items(), key=lambda item: (-len(item[1]), _name(item[0][1])))
+    ordered = sorted(sketch_stores.items(), key=lambda item: (-len(item[1]), _name(item[0][1])))
     lines = [_line(measure, tuple(sorted(shapes))) for (_, measure), shapes in ordered[:LINES_MAX]]
     rest = len(ordered) - LINES_MAX
     return lines if rest <= 0 else [*lines, f"… and {rest:,} more"]

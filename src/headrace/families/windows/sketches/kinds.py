@@ -101,8 +101,7 @@ def points_max(accuracy: int) -> int:
     return 2 * accuracy
 
 
-# -- what Spark computes
-# --------------------------------------------------------------------------------------
+# -- what Spark computes ---------------------------------------------------------------------------
 
 
 def part_sql(function: str, arg: str, limits: Limits) -> str | None:
@@ -179,8 +178,7 @@ def _thinned(arg: str, most: int) -> str:
     return f"filter(sort_array(collect_list({arg})), (v, i) -> {count} <= {most}L OR i = {middle})"
 
 
-# -- what is read from a bundle
-# -------------------------------------------------------------------------------
+# -- what is read from a bundle --------------------------------------------------------------------
 
 FLIP = np.int64(np.iinfo(np.int64).max)
 

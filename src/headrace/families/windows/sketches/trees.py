@@ -33,7 +33,7 @@ PENDING_MAX = 32  # panes of an open fragment; more are merged before it is seal
 
 
 class Keeper(Protocol[B]):
-    """What a grove asks of its trees or its table."""
+    """What a sketch store asks of its trees or its table."""
 
     @property
     def nbytes(self) -> int: ...

@@ -103,9 +103,8 @@ def weave_pairs(nodes: Nodes, limit: float, keep: int = 1, words_max: int = WORD
     pairs, done = np.empty((nodes.count, 2), np.int64), 0
     while True:
         alive = np.ones(number.size, np.bool_)
-        least = max(
-            keep, number.size // 2
-        )  # then without the dead ones: what is left is nearer to the processor
+        # then without the dead ones: what is left is nearer to the processor
+        least = max(keep, number.size // 2)
         more = weave_greedily(
             bits,
             points.weight,

@@ -102,9 +102,8 @@ class OnlineWeave:
             )
         self._rate, self._weights, self._tolerance, self._reach = rate, weights, tolerance, reach
         self._forest = Forest(self.snapshot_of({}).limit, {}, [])
-        self._curve = CostCurve(
-            0, rate * weights.row
-        )  # no query, and yet a tree: where the line begins
+        # no query, and yet a tree: where the line begins
+        self._curve = CostCurve(0, rate * weights.row)
         self._comparisons = 0
         self._strays: dict[int, Shape] = {}
 

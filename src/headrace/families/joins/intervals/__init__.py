@@ -1,0 +1,1 @@
+"""Standing intervals: which of them a value stabs, and how many."""

@@ -1,0 +1,1 @@
+"""Answers of joins and filters, made from committed rows when somebody reads them."""

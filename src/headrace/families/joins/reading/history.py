@@ -1,0 +1,197 @@
+"""All committed rows of a relation, with the turns in which each came and went: what readers join.
+
+A row is there for the events of a turn if it came before, and has not gone before.  So answers of
+any turn are made whenever somebody asks, whatever came and went since.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from headrace.families.joins.arrays import Ints
+from headrace.families.joins.attributes import Mask
+from headrace.families.joins.image import Image
+from headrace.families.joins.plan import JoinShape
+from headrace.families.joins.reading.image_cache import Span, Spans
+from headrace.families.joins.rounds import JoinRound, JoinRounds
+from headrace.families.joins.rowfiles import RowFile
+from headrace.families.joins.store import INDEX_BITS, Store
+from headrace.runtime.ledger import Ledger
+
+NEVER = np.iinfo(np.int64).max
+LONG_AGO = -1
+
+
+class _Turns:
+    """Turns of some rows."""
+
+    def __init__(self) -> None:
+        self._rows: Ints = np.empty(0, np.int64)
+        self._at: Ints = np.empty(0, np.int64)
+
+    def add(self, parts: Sequence[tuple[Ints, Ints]]) -> None:
+        """Rows and their turns."""
+        if not any(rows.size for rows, _ in parts):
+            return
+        rows, at = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        order = np.argsort(rows)
+        rows, at = np.concatenate([self._rows, rows[order]]), np.concatenate([self._at, at[order]])
+        order = np.argsort(rows, kind="stable")  # which merges what is in order
+        self._rows, self._at = rows[order], at[order]
+
+    def forget(self, before: int) -> None:
+        """Of rows with lower numbers."""
+        first = int(np.searchsorted(self._rows, before))
+        if first:
+            self._rows, self._at = self._rows[first:].copy(), self._at[first:].copy()
+
+    def of(self, rows: Ints, other: Ints) -> Ints:
+        """Of these rows; `other` for those that have none here."""
+        if not self._rows.size:
+            return other
+        at = np.minimum(np.searchsorted(self._rows, rows), self._rows.size - 1)
+        return np.where(self._rows[at] == rows, self._at[at], other)
+
+
+class History:
+    """Rounds of one relation, as far as they are committed."""
+
+    def __init__(self, relation: str, ledger: Ledger, store: Store) -> None:
+        self.relation = relation
+        self._ledger = ledger
+        self._store = store
+        self._rounds = JoinRounds(ledger)
+        self._new: list[JoinRound] = []
+        self._oldest = NEVER
+        self._begin()
+
+    def _begin(self) -> None:
+        self._turns_of_files = _Turns()  # of files
+        self._went = _Turns()
+        self._came = _Turns()
+        self._newest: list[tuple[int, int]] = []
+        self._spans = Spans(self.relation, self._store, self._files, self.narrowed)
+
+    @property
+    def rounds(self) -> Sequence[JoinRound]:
+        return self._rounds.rounds
+
+    @property
+    def turn(self) -> int:
+        """The newest turn."""
+        return self.rounds[-1].turn if self.rounds else 0
+
+    @property
+    def gone(self) -> int:
+        """The newest turn that is no longer kept."""
+        return self.rounds[0].before if self.rounds else -1
+
+    def has_since(self, turn: int) -> bool:
+        """Whether the rows that came in a turn, or later, are still kept."""
+        return bool(self.rounds) and self.rounds[0].turn <= turn
+
+    def check_after(self, other: History, until: int) -> None:
+        """Has nothing of another relation been lost that rounds `until` a turn have looked at?"""
+        self._rounds.check_after({other.relation: other._rounds}, until)
+
+    def refresh(self) -> None:
+        """Take in what was committed since.  Rounds with a damaged file stay new: they are said
+        again."""
+        self._ledger.refresh()
+        self._new += self._rounds.refresh()
+        oldest = self.rounds[0].round_id if self.rounds else NEVER
+        kept = [done for done in self._new if done.round_id >= oldest]
+        for file in (file for done in kept for file in done.files):
+            self._store.table(file)
+        self._new = []
+        # all others were let go of, and turns may be counted anew
+        if len(kept) == len(self.rounds):
+            self._begin()
+        elif oldest != self._oldest:
+            self._forget()
+        self._oldest = oldest
+        self._take(kept)
+
+    def _forget(self) -> None:
+        """What is no longer kept.  Files are numbered as they come."""
+        first = self._store.number(self.relation, self.rounds[0].files[0])
+        self._turns_of_files.forget(first)
+        self._went.forget(first << INDEX_BITS)
+        self._came.forget(first << INDEX_BITS)
+        while len(self._newest) > 1 and self._newest[1][1] < self.rounds[0].turn:
+            del self._newest[0]
+
+    def _take(self, rounds: Sequence[JoinRound]) -> None:
+        went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
+        turns = [
+            (self._store.number(self.relation, file), done.turn)
+            for done in rounds
+            for file in done.files
+        ]
+        files, at = np.array(turns, np.int64).reshape(-1, 2).T
+        self._turns_of_files.add([(files, at)])
+        for done in rounds:
+            for file in done.files:
+                self._note_newest(file.newest_us, done.turn)
+                goes, were = self._store.gone(self.relation, file)
+                went.append((were, np.full(were.size, done.turn)))
+                came.append((goes, self.turns(were)))
+        self._went.add(went)
+        self._came.add(came)
+
+    def _note_newest(self, newest_us: int | None, turn: int) -> None:
+        newest = NEVER if newest_us is None else newest_us
+        if not self._newest or newest > self._newest[-1][0]:
+            self._newest.append((newest, turn))
+
+    def first_newer(self, us: int) -> int:
+        """A turn before which no row came whose event time is this, or later."""
+        at = bisect_left(self._newest, (us, -1))
+        return self._newest[at][1] if at < len(self._newest) else NEVER
+
+    # -- images ------------------------------------------------------------------------------------
+
+    def image(self, shape: JoinShape, side: int, span: Span) -> Image:
+        """The rows that were there in a span, among some that were not."""
+        return self._spans.image(shape, side, span)
+
+    def _files(self, first: int, last: int) -> Sequence[RowFile]:
+        """Of turns from one up to another."""
+        begin = bisect_left(self.rounds, first, key=lambda done: done.turn)
+        end = bisect_right(self.rounds, last, key=lambda done: done.turn)
+        return [file for done in self.rounds[begin:end] for file in done.files]
+
+    def narrowed(self, image: Image, span: Span) -> Image:
+        """Without rows that came or had gone outside the span."""
+        segments = []
+        for segment in image.segments:
+            came, went = self.turns(segment.row), self._gone(segment.row)
+            segments.append(
+                segment.where((came >= span.since) & (came <= span.last) & (went >= span.first))
+            )
+        return Image(tuple(segment for segment in segments if len(segment)))
+
+    # -- turns -------------------------------------------------------------------------------------
+
+    def turns(self, rows: Ints) -> Ints:
+        """The turns in which rows came, or events happened; of rows that are no longer kept, one
+        before all."""
+        return self._turns_of_files.of(rows >> INDEX_BITS, np.full(rows.size, LONG_AGO))
+
+    def came(self, rows: Ints) -> Ints:
+        """The turns in which rows came that are there, or now go."""
+        return self._came.of(rows, self.turns(rows))
+
+    def _gone(self, rows: Ints) -> Ints:
+        """The turns in which rows went."""
+        return self._went.of(rows, np.full(rows.size, NEVER))
+
+    def are_there(self, rows: Ints, at: Ints, side: int) -> Mask:
+        """Whether rows are there for events of a side in some turns: those of side 0 find what was
+        there before their turn, those of side 1 what is there after it, which differs only where a
+        relation is joined with itself."""
+        came, went = self.turns(rows), self._gone(rows)
+        return (came < at) & (at <= went) if side == 0 else (came <= at) & (at < went)

@@ -1,0 +1,68 @@
+"""Turns that are read together: as many as can be while what is looked at stays close to what is
+answered.
+
+Events of many turns are looked up at once, in the rows of all of them.  Where that finds more pairs
+than there are rows, most may be of rows that came later, or had gone: then each half of the turns
+is looked up in its own rows.  To choose those takes no longer than to look at the pairs would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.families.joins.arrays import Ints, Numbers
+from headrace.families.joins.attributes import Mask
+from headrace.families.joins.image import Image
+from headrace.families.joins.reading.image_cache import Narrowed, Span
+from headrace.families.joins.reading.pairs import Run
+
+FEW = 1_024
+
+
+class Events(NamedTuple):
+    """Rows in order of what they meet by: the change, the turn, and when the oldest rows came that
+    each may find."""
+
+    row: Ints
+    b: Numbers
+    a: Numbers
+    sign: Ints
+    at: Ints
+    since: Ints
+
+    @property
+    def span(self) -> Span:
+        return Span(int(self.at.min()), int(self.at.max()), int(self.since.min()))
+
+    def where(self, chosen: Mask) -> Events:
+        return Events(*(column[chosen] for column in self))
+
+
+def blocks(
+    events: Events,
+    image: Image,
+    runs_of: Callable[[Events, Image], list[Run]],
+    narrowed: Narrowed,
+    most: int,
+) -> Iterator[tuple[Events, list[Run]]]:
+    """The events, some after others, with the runs of rows they join; each of at most so many
+    pairs, if it can be."""
+    runs, span = runs_of(events, image), events.span
+    if pairs_in(runs) <= min(max(FEW, len(image)), most):
+        yield events, runs
+        return
+    image = narrowed(image, span)
+    if span.first == span.last:
+        yield events, runs_of(events, image)
+        return
+    turns = np.unique(events.at)
+    is_later = events.at >= turns[turns.size // 2]
+    for chosen in (~is_later, is_later):
+        yield from blocks(events.where(chosen), image, runs_of, narrowed, most)
+
+
+def pairs_in(runs: Sequence[Run]) -> int:
+    return sum(int(run.counts.sum()) for run in runs)

@@ -1,0 +1,336 @@
+"""A relation's turns: what its rounds keep, look up and leave to commit, whoever runs their tasks.
+
+Rows are kept and looked up batch by batch (`levels/probing.py`); what comes back are the names of
+the files this left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from headrace.families.joins.coordinator import JoinCoordinator
+from headrace.families.joins.cost import best_s, price_s, summed
+from headrace.families.joins.levels.probes import Looked
+from headrace.families.joins.levels.probing import Look, Report, Task
+from headrace.families.joins.plan import NOBODY, JoinShape
+from headrace.families.joins.rounds import (
+    ALL,
+    MORE,
+    NONE,
+    JoinRound,
+    Seen,
+    round_folder,
+    round_path,
+)
+from headrace.families.joins.rounds import KIND as FOLDER
+from headrace.families.joins.rowfiles import RowFile
+from headrace.families.joins.words import look_name
+from headrace.runtime.family import Outcome, Place, Round
+from headrace.runtime.ledger import FileMark, mark_of
+from headrace.runtime.statistics import Load, ShapeLoad
+
+SPARE_ROWS = 100_000  # of a table that nobody joins: so many that went may stay
+
+
+class Tasks(Protocol):
+    """Runs the tasks of one round."""
+
+    def take(self, task: Task) -> list[Report]:
+        """`take_batch` of each batch of the round's rows, or of all rows of the table with them."""
+
+    def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
+        """`look_all` of each file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRound:
+    """What a round has done before it is committed."""
+
+    looks: Sequence[Look]
+    held: Sequence[FileMark]
+    reports: Sequence[Report]
+    holds: str = MORE
+
+    @property
+    def files(self) -> tuple[RowFile, ...]:
+        return tuple(r.file for r in self.reports if r.file is not None)
+
+
+class RoundRunner:
+    """Of one relation."""
+
+    def __init__(self, place: Place, shapes: JoinCoordinator) -> None:
+        self._place = place
+        self._coordinator = shapes
+        self._name = place.relation.name
+        shapes.forget(self._name, place.folder)
+        self._tidy()
+
+    def take(
+        self, tasks: Tasks, round: Round, only: Collection[JoinShape] | None = None
+    ) -> PendingRound:
+        """Keep the rows and look them up; `only` for some shapes, or for none, to see whether that
+        fails."""
+        self._coordinator.expect(self._name, round.census.rows)
+        looks, held = self._coordinator.looks(self._name, self._place.folder, self._committed())
+        if only is not None:
+            looks = [look for look in looks if look.shape in only]
+        holds = self._holds()
+        takes = round.census.rows and (looks or holds != NONE or only is not None)
+        reports = self._take(tasks, round, looks, holds) if takes else []
+        pending = PendingRound(looks, held, reports, holds)
+        if (
+            not self._coordinator.is_joined(self._name)
+            and self._kept(pending) > self._place.config.join_rows_max
+        ):
+            return replace(pending, holds=NONE)
+        return pending
+
+    def _holds(self) -> str:
+        """What the files of the round are to hold.  All rows of a table are kept, joined or not, as
+        the next query may join it; of one that nobody joins those that went are left out now and
+        then."""
+        joined, rounds = (
+            self._coordinator.is_joined(self._name),
+            self._coordinator.rows(self._name).rounds,
+        )
+        if not self._place.relation.is_table:
+            return MORE if joined else NONE
+        if self._coordinator.lacks(self._name):
+            return ALL if joined or not rounds.rounds else NONE
+        if joined or self._coordinator.rests(self._name):
+            return MORE
+        rows = self._coordinator.rows(self._name)
+        return ALL if sum(file.rows for file in rows.files) > 2 * rows.size + SPARE_ROWS else MORE
+
+    def _take(self, tasks: Tasks, round: Round, looks: Sequence[Look], holds: str) -> list[Report]:
+        """Keep the rows and look them up; those of a relation joined with itself when all of the
+        round are kept."""
+        disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
+        disk.make_folder(folder)
+        self._clear(folder)
+        own = tuple(self._coordinator.rows(self._name).files) if holds == MORE else ()
+        task = Task(
+            str(disk.root.absolute()),
+            folder,
+            round.id,
+            self._place.relation,
+            own,
+            tuple(looks),
+            holds,
+        )
+        if all(look.other != self._name for look in looks):
+            return tasks.take(task)
+        reports = tasks.take(replace(task, looks=()))
+        files = [r.file for r in reports if r.file is not None]
+        seen = tuple(
+            replace(look, files=(*look.files, *files))
+            if look.side == 1 and look.other == self._name
+            else look
+            for look in looks
+        )
+        return reports + [
+            replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)
+        ]
+
+    def _clear(self, folder: str) -> None:
+        """What an attempt at the round has left; the folder stays, for tasks of it may still be
+        writing."""
+        for path in (self._place.disk.root / folder).iterdir():
+            self._place.disk.remove(f"{folder}/{path.name}")
+
+    def over_limit(self, pending: PendingRound) -> dict[int, str]:
+        """Queries for which more rows would have to be kept than may be, with the reason."""
+        lacking = {look.other for look in pending.looks if look.other not in (self._name, NOBODY)}
+        for other in sorted(name for name in lacking if self._coordinator.lacks(name)):
+            reason = (
+                f"it needs all rows of {other}, which has more than the limit join_rows_max = "
+                f"{self._place.config.join_rows_max:,}; raise the limit"
+            )
+            return dict.fromkeys(self._coordinator.joining(self._name, other), reason)
+        limit, size = self._place.config.join_rows_max, self._kept(pending)
+        if size <= limit or not self._coordinator.is_joined(self._name):
+            return {}
+        bound = "bound the event times, if both are streams (s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts)"
+        less = (
+            "have fewer keys in the table, by deleting some"
+            if self._place.relation.is_table
+            else bound
+        )
+        reason = (
+            f"it needs {size:,} rows of {self._name} kept, the limit join_rows_max is {limit:,}; "
+            f"{less}, or raise the limit"
+        )
+        return dict.fromkeys(self._coordinator.unbounded(self._name), reason)
+
+    def _kept(self, pending: PendingRound) -> int:
+        before = self._coordinator.rows(self._name).size if pending.holds == MORE else 0
+        return before + sum(file.growth for file in pending.files)
+
+    # -- what is committed -------------------------------------------------------------------------
+
+    def outcome(self, pending: PendingRound, round: Round) -> Outcome:
+        outcome = Outcome(held=tuple(pending.held), load=self._load(pending, round))
+        rounds = self._coordinator.rows(self._name).rounds
+        # written also if no row is left: none is lacking
+        begins = self._place.relation.is_table and not rounds.rounds
+        is_told = (pending.holds == MORE and not begins) or (
+            pending.holds == NONE and bool(rounds.rounds) and not rounds.joinable
+        )
+        if pending.files or (round.census.rows and not is_told):
+            outcome.files += self._write(pending, round)
+        outcome.keep[FOLDER] = self._first(pending, round)
+        return outcome
+
+    def _first(self, pending: PendingRound, round: Round) -> int:
+        """The first round that is kept: of a table all, or what was taken back would not add up;
+        but of one that nobody joins only what the next query may join."""
+        rounds = self._coordinator.rows(self._name).rounds
+        first = rounds.rounds[0].round_id if rounds.rounds else round.id
+        if not self._place.relation.is_table:
+            return max(first, self._oldest(round))
+        if self._coordinator.is_joined(self._name) or self._coordinator.rests(self._name):
+            return first
+        return (
+            round.id if pending.holds == ALL and round.census.rows else max(first, rounds.base - 1)
+        )
+
+    def _load(self, pending: PendingRound, round: Round) -> Load:
+        tallies = self._coordinator.tallies(self._name)
+        shapes, event_s = {}, 0.0
+        for look in pending.looks:
+            tally = tallies.get((look.shape, look.side), {})
+            looked = [own for r in pending.reports for own in r.looked if own.look == look.number]
+            own = shapes[look_name(look.shape, look.side)] = _shape_load(
+                looked, int(tally.get("ranges", 0))
+            )
+            event_s += best_s(
+                look.shape.kind,
+                int(tally.get("groups", 0)),
+                int(tally.get("ranges", 0)),
+                own.alone_s,
+            )
+        return Load(
+            priced={"joins": price_s(round.census.rows, event_s)},
+            shapes=shapes,
+            kept_rows=self._kept(pending),
+            standing=summed(tallies.values()),
+        )
+
+    def _oldest(self, round: Round) -> int:
+        """What may still be joined, and what the answers that are kept are made of."""
+        kept = self._place.config.manifests_kept
+        rounds = [file.round_id for file in self._coordinator.rows(self._name).files]
+        return min([round.id + 1 - kept, *rounds, *self._coordinator.needed(self._name, kept)])
+
+    def _write(self, pending: PendingRound, round: Round) -> list[FileMark]:
+        disk, looks, files = self._place.disk, pending.looks, pending.files
+        written = tuple(w for r in pending.reports for w in r.written)
+        seen = tuple(Seen(look.shape.kind, look.side, look.levels) for look in looks)
+        looked = [own for r in pending.reports for own in r.looked]
+        self._coordinator.note(
+            {
+                looks[own.look].levels[own.level]: own.rates
+                for own in looked
+                if own.rates is not None
+            }
+        )
+        rates = self._coordinator.rates([path for look in looks for path in look.levels])
+        odd = sum(r.odd for r in pending.reports)
+        after = self._coordinator.newest({look.other for look in looks} - {self._name, NOBODY})
+        since = self._coordinator.oldest(looks)
+        rounds = self._coordinator.rows(self._name).rounds.rounds
+        before = rounds[-1].turn if rounds else -1
+        done = JoinRound(
+            self._coordinator.turn + 1,
+            round.id,
+            0,
+            files,
+            seen,
+            written,
+            odd,
+            rates,
+            after,
+            since,
+            before,
+            pending.holds,
+        )
+        marks = [FileMark(f.path, f.size, f.crc) for f in files]
+        marks += [FileMark(w.path, w.size, w.crc) for w in written]
+        for mark in marks:
+            disk.sync(mark.path)
+        # there are rounds that took no rows
+        disk.make_folder(round_folder(self._place.folder, round.id))
+        path, data = round_path(self._place.folder, round.id), done.pack()
+        disk.put(path, data)
+        marks.append(mark_of(path, data))
+        if odd:
+            marks.append(self._write_dead_letters(pending.reports, odd, round))
+        return marks
+
+    def _write_dead_letters(self, reports: Sequence[Report], odd: int, round: Round) -> FileMark:
+        """Odd rows, at most `dead_letter_rows_max` of them."""
+        reason = "NaN, infinite or too large in what a join compares"
+        rows = [row for r in reports for row in r.odd_rows][
+            : self._place.config.dead_letter_rows_max
+        ]
+        lines = [
+            json.dumps({"round": round.id, "reason": reason, "row": row}, default=str)
+            for row in rows
+        ]
+        if odd > len(rows):
+            lines.append(
+                json.dumps(
+                    {"round": round.id, "reason": "more of these", "left_out": odd - len(rows)}
+                )
+            )
+        path = f"{self._place.folder}/dead/{round.id:012d}.joins.jsonl"
+        data = ("\n".join(lines) + "\n").encode()
+        self._place.disk.put(path, data)
+        return mark_of(path, data)
+
+    def _tidy(self) -> None:
+        """Levels that were written for a round that was not committed."""
+        kept = {mark.path for mark in self._committed()}
+        folder = f"{self._place.folder}/levels"
+        for path in (self._place.disk.root / folder).iterdir():
+            if f"{folder}/{path.name}" not in kept:
+                self._place.disk.remove(f"{folder}/{path.name}")
+
+    def _committed(self) -> tuple[FileMark, ...]:
+        """Levels, among other files, that the newest round needs."""
+        newest = self._place.ledger.newest
+        return () if newest is None else newest.held
+
+
+def _shape_load(looked: Sequence[Looked], ranges: int) -> ShapeLoad:
+    """A shape's part of a round.  All levels are looked through for an event: the first tells how
+    many events."""
+    methods = {name: int(count) for name, count in summed(own.events for own in looked).items()}
+    timed, known = (
+        [own for own in looked if own.rates is None],
+        [own for own in looked if own.alone_s],
+    )
+    events = sum(own.rows for own in known if own.level == 0)
+    alone = (
+        {name: s / events for name, s in summed(own.alone_s for own in known).items()}
+        if events
+        else {}
+    )
+    took_s = sum(own.seconds for own in timed) / max(
+        1, sum(own.rows for own in timed if own.level == 0)
+    )
+    return ShapeLoad(ranges, methods, alone, took_s)
+
+
+def nothing(place: Place, round: Round) -> Outcome:
+    """Of a relation that is not joined any more."""
+    newest = place.ledger.newest
+    return (
+        Outcome(keep={FOLDER: round.id + 1})
+        if newest is not None and FOLDER in newest.keep
+        else Outcome()
+    )

@@ -1,0 +1,1 @@
+"""Select-joins: an equality between two relations with ranges on both sides."""

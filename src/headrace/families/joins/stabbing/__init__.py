@@ -1,0 +1,1 @@
+"""Stabbing groups: ranges that have a point in common, and the hotspots among them."""

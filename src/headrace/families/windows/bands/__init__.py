@@ -1,0 +1,1 @@
+"""Bands: queries that differ in constants of one attribute, told apart by cells."""

@@ -1,0 +1,1 @@
+"""What rounds of windows cost, and whose cost it was."""

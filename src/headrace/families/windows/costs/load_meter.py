@@ -1,0 +1,48 @@
+"""What a round leaves for those who explain its cost: its statistics, and what the rates alone say
+of it.
+
+Kept with the round's manifest, so that any process can forecast and attribute (`costs/cost.py`,
+`costs/attribution.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.families.windows.costs.cost import priced
+from headrace.families.windows.costs.workload import (
+    Flow,
+    RingWorks,
+    Workload,
+    count_groups,
+    quantities_of,
+    workload_of,
+)
+from headrace.families.windows.plan import Cuts, RingPlan
+from headrace.families.windows.rollup.feed import KeySpace
+from headrace.runtime.family import Round
+from headrace.runtime.statistics import Load
+
+
+class LoadMeter:
+    """Counts a plan once, and prices each of its rounds."""
+
+    def __init__(self) -> None:
+        self._rings = RingWorks()
+        self._counted: tuple[Cuts, Workload] | None = None
+
+    def load(
+        self, cuts: Cuts, plans: Iterable[RingPlan], keys: KeySpace, cells: int, round: Round
+    ) -> Load:
+        """`plans` are those of `cuts`: they are counted again when it is another object."""
+        if self._counted is None or self._counted[0] is not cuts:
+            self._counted = (cuts, workload_of(self._rings.of(plans), cuts))
+        work = self._counted[1]
+        sizes = count_groups((slot, len(numbered)) for slot, numbered in keys.slots.items())
+        before, after = round.watermark_before_us, round.watermark_us
+        known = (cells, work.pane_us, work.predicates, work.keys, sizes)
+        # where a first round begins is not told by a watermark
+        if before is None and after is not None:
+            return Load(before, *known)
+        flow = Flow(round.census.rows, before or 0, after or 0, *known)  # a table has no watermark
+        return Load(before, *known, priced(quantities_of(work, flow)))

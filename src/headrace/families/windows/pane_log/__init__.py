@@ -1,0 +1,1 @@
+"""The pane log: what rounds added to the panes, and its compaction."""

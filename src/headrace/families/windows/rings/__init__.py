@@ -1,0 +1,1 @@
+"""Rings: the newest panes of a slot, and the answers of windows that close."""
