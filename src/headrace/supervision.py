@@ -21,6 +21,7 @@ from headrace.errors import HeadraceError, HeadraceWarning
 from headrace.families import registry
 from headrace.families.contract import Family, Workplace
 from headrace.families.registry import family_of
+from headrace.relations.rows import Relations
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.sparkuse import GONE, NO_START, WORKER_GONE, SparkUse
@@ -84,6 +85,7 @@ class Pipelines:
         self._ledger_of = ledger_of
         self._busy: tuple[int, list[Relation]] = (-1, [])
         self._jobs: tuple[Job, ...] = ()
+        self._relations = Relations(catalog.relation, ledger_of)
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._failure: HeadraceError | None = None
@@ -261,7 +263,12 @@ class Pipelines:
             return any(family_of(r, self._catalog.relation) is family for r in asked)
 
         return Workplace(
-            self._home.disk, self._config, self._catalog.relation, self._ledger_of, rests
+            self._home.disk,
+            self._config,
+            self._catalog.relation,
+            self._ledger_of,
+            self._relations,
+            rests,
         )
 
     # -- looking after them ------------------------------------------------------------------------

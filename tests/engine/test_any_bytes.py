@@ -285,7 +285,7 @@ def reseal_manifest(race: Path, draw: Random) -> str:
 
 def reseal_join_round(race: Path, draw: Random) -> str:
     """Its checksum is in the manifest."""
-    path = draw.choice(sorted(race.glob("streams/*/joins/*/round.json")))
+    path = draw.choice(sorted(race.glob("streams/*/kept/*/round.json")))
     data, how = mutated(json.loads(path.read_bytes()), draw)
     replace_committed(race, path, dumped(data))
     return f"{path.relative_to(race)}: {how}"

@@ -57,7 +57,7 @@ def test_workers_do_not_go_on_from_a_damaged_file(
     joined.eng.run()
     # where workers have nothing of it in memory
     joined.home = joined.home.rename(tmp_path / "again")
-    path = next((joined.home / "streams" / name / "joins").glob("*/*.rows.arrow"))
+    path = next((joined.home / "streams" / name / "kept").glob("*/*.rows.arrow"))
     data = path.read_bytes()
     path.write_bytes(bytes([*data[:-400], data[-400] ^ 1, *data[-399:]]))
     joined.open()

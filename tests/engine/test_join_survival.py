@@ -32,8 +32,8 @@ Pairs = Counter[tuple[Any, ...]]
 # what a round of a relation leaves, in the order it does: each is a moment to be killed at
 MOMENTS = (
     "{0}/checkpoint/offsets/{1}",
-    "{0}/joins/{1:012d}",
-    "{0}/joins/{1:012d}/round.json",
+    "{0}/kept/{1:012d}",
+    "{0}/kept/{1:012d}/round.json",
     "{0}/rounds/{1:012d}.json.part",
     "{0}/rounds/{1:012d}.json",
     "{0}/checkpoint/commits/{1}",

@@ -53,7 +53,7 @@ def test_a_table_has_its_rows_whenever_it_is_joined(
     joined.eng.add(JOIN, "first")
     feed(joined, 0, (1, "r"))
     assert sorted(pairs(joined, "first")) == [(1, 3, 1), (1, 13, 1), (1, 20, 1)]
-    kept = list((tmp_path / "race/streams/s/joins").iterdir())
+    kept = list((tmp_path / "race/streams/s/kept").iterdir())
     assert len(kept) < 5 if spare == 0 else len(kept) == 5
     joined.eng.drop("first")
     feed(joined, 1, (4, "x"))

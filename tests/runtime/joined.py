@@ -28,8 +28,10 @@ from headrace.families.joins import job
 from headrace.families.joins.coordinator import JoinCoordinator
 from headrace.families.joins.job import JoinsJob
 from headrace.families.joins.reading.join_log import JoinReader
-from headrace.families.joins.rowfiles import KIND
 from headrace.reading import watch_answers
+from headrace.relations.row_files import KIND
+from headrace.relations.rows import Relations
+from headrace.relations.store import _workers
 from headrace.runtime.family import Batch, Job, Outcome, Place, Reading, Round
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
@@ -146,19 +148,19 @@ def workers(disk: Disk) -> Iterator[None]:
         disk.rename(f"{inside}.0", inside)
         return size_crc
 
-    from headrace.families.joins.rowfiles import write_table as real
+    from headrace.relations.row_files import write_table as real
 
-    job._store.cache_clear()
+    _workers.clear()
     context = SimpleNamespace(get=lambda: SimpleNamespace(partitionId=lambda: 0))
     with (
         patch.multiple(job, _rows=_rows, _collected=_collected, TaskContext=context),
-        patch("headrace.families.joins.levels.probing.write_table", write),
+        patch("headrace.relations.keeping.write_table", write),
         patch("headrace.families.joins.levels.probes.write_table", write),
     ):
         yield
 
 
-def _rows(batch: Batch, place: Place | None) -> pa.Table:
+def _rows(batch: Batch) -> pa.Table:
     files = cast(list[int], batch.frame)
     parts = [list(rows_of(batch.relation.name, index)) for index in files]
     if batch.relation.is_table:
@@ -224,7 +226,8 @@ class JoinScenario:
 
     def begin(self) -> None:
         """Pipelines that know nothing yet."""
-        self.shapes = JoinCoordinator(self._disk, self._config, self.catalog.relation, self._ledger)
+        relations = Relations(self.catalog.relation, self._ledger)
+        self.shapes = JoinCoordinator(self._disk, self._config, self.catalog.relation, relations)
         jobs: list[Job] = [CountJob(), JoinsJob(self.shapes)]
         for name, relation in relations_of(self._source).items():
             place = Place(self._disk, self._ledger(name), relation, self._config)

@@ -138,11 +138,11 @@ def check_whole(whole: Seen) -> None:
 FORGOTTEN: dict[str, Callable[[str], bool]] = {
     "row files": lambda path: path.endswith("rows.arrow"),
     "records": lambda path: (
-        "/joins/" in path and path.endswith(".arrow") and not path.endswith("rows.arrow")
+        "/kept/" in path and path.endswith(".arrow") and not path.endswith("rows.arrow")
     ),
     "the file of the round": lambda path: path.endswith("/round.json"),
-    "the folder of a round": lambda path: path.rpartition("/")[0].endswith("/joins"),
-    "the folder of rounds": lambda path: path.endswith("/joins"),
+    "the folder of a round": lambda path: path.rpartition("/")[0].endswith("/kept"),
+    "the folder of rounds": lambda path: path.endswith("/kept"),
     "levels": lambda path: "/levels/" in path,
     "the folder of levels": lambda path: path.endswith("/levels"),
 }

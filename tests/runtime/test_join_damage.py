@@ -45,7 +45,7 @@ class Patient:
 
     def files(self) -> Iterator[Path]:
         for name in NAMES:
-            for kind in ("joins", "levels", "rounds"):
+            for kind in ("kept", "levels", "rounds"):
                 yield from (
                     p.relative_to(self.race)
                     for p in files_below(self.race / "streams" / name / kind)

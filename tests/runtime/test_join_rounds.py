@@ -19,9 +19,9 @@ from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.errors import HeadraceError, HomeError
 from headrace.families.joins import job
+from headrace.families.joins.levels.level_store import LevelStore
 from headrace.families.joins.levels.probing import Report, Task, take_batch
 from headrace.families.joins.reading.history import History
-from headrace.families.joins.store import Store
 from headrace.sql.bind import bind
 from tests.runtime.joined import (
     NAMES,
@@ -68,7 +68,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 FAILURES = {
     "a worker": "headrace.families.joins.job.take_batch",
     "a worker, looking up": "headrace.families.joins.job.look_all",
-    "the driver, answering": "headrace.families.joins.round_runner.Turns._write",
+    "the driver, answering": "headrace.families.joins.round_runner.RoundRunner._write",
     "the commit": "headrace.runtime.ledger.Ledger.commit",
 }
 
@@ -87,7 +87,7 @@ def test_a_round_that_fails_is_repeated(
             pytest.raises(HeadraceError, match="ROUND_FAILED"),
         ):
             held.do(Step(files=2))
-        assert not held.shapes.commit_lock.locked()
+        assert not held.shapes.relations.commit_lock.locked()
         if not restarts:
             held.do(Step(files=2))
     with scenario(tmp_path) as again:
@@ -139,7 +139,7 @@ def test_leftovers_are_never_counted(tmp_path: Path, whole: Seen) -> None:
     left = []
     for name in NAMES:
         place = tmp_path / "race" / "streams" / name
-        committed, open_round = (place / "joins" / f"{n:012d}" for n in (0, 1))
+        committed, open_round = (place / "kept" / f"{n:012d}" for n in (0, 1))
         open_round.mkdir()
         left += [open_round / f"{n:08d}.rows.arrow" for n in (0, 9)] + [open_round / "round.json"]
         left += [place / "levels" / "0.npz", place / "levels" / "1.npz.part"]
@@ -162,11 +162,11 @@ def test_an_attempt_that_lives_on_harms_nothing(tmp_path: Path, whole: Seen) -> 
     late: list[Task] = []
     real = take_batch
 
-    def fail(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
+    def fail(rows: pa.Table, task: Task, part: int, store: LevelStore) -> Report:
         late.append(task)
         raise RuntimeError("no")
 
-    def take(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
+    def take(rows: pa.Table, task: Task, part: int, store: LevelStore) -> Report:
         report = real(rows, task, part, store)
         for other in late:
             real(rows.slice(1), other, part, store)
@@ -305,9 +305,7 @@ def flip(path: Path) -> bytes:
     return data
 
 
-@pytest.mark.parametrize(
-    "file", ["t/joins/*0/*.rows.arrow", "r/joins/*1/*.rows.arrow", "r/levels/*"]
-)
+@pytest.mark.parametrize("file", ["t/kept/*0/*.rows.arrow", "r/kept/*1/*.rows.arrow", "r/levels/*"])
 def test_a_round_does_not_go_on_from_a_damaged_file(tmp_path: Path, whole: Seen, file: str) -> None:
     with scenario(tmp_path) as held:
         for step in (*FIRST, Step(files=2)):
@@ -328,7 +326,7 @@ def test_a_damaged_file_is_said_every_time(tmp_path: Path, name: str) -> None:
         for step in (*FIRST, Step(files=2), Step(files=3)):
             held.do(step)
     disk = QuickDisk(tmp_path / "race")
-    path = next((tmp_path / "race" / "streams" / name / "joins" / f"{1:012d}").glob("*.rows.arrow"))
+    path = next((tmp_path / "race" / "streams" / name / "kept" / f"{1:012d}").glob("*.rows.arrow"))
     data = flip(path)
     reader, select = reader_of(disk), Catalog(disk, Config()).query("select")
     for _ in range(3):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numba
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.bands.kernels import Runs, first_above, first_at_least, write_run
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 
 @numba.njit(cache=True, nogil=True)

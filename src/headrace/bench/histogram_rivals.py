@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.families.joins.arrays import Floats, Ints, Numbers
 from headrace.families.joins.intervals.stab_counts import Counts, Density, Steps
 from headrace.families.joins.intervals.step_fitting import (
     cells_of,
@@ -18,6 +17,7 @@ from headrace.families.joins.intervals.step_fitting import (
     levels_of,
     trace,
 )
+from headrace.relations.arrays import Floats, Ints, Numbers
 
 
 class EqualWidth:

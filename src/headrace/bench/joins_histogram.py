@@ -15,9 +15,9 @@ from math import sqrt
 import numpy as np
 
 from headrace.bench.histogram_rivals import EqualWidth, Optimal
-from headrace.families.joins.arrays import Floats
 from headrace.families.joins.intervals.histogram import Shares, stabbing
 from headrace.families.joins.intervals.stab_counts import Density, Steps
+from headrace.relations.arrays import Floats
 
 INTERVALS, SAMPLE, PROBES = 100_000, 10_000, 5_000
 FIRST, LAST = 0.0, 10_000.0

@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.bench.report import Figure, Report, machine
-from headrace.families.joins.arrays import Ints
 from headrace.families.joins.intervals.index import IntervalIndex
 from headrace.families.joins.intervals.prefixes import PrefixIndex
+from headrace.relations.arrays import Ints
 
 Tell = Callable[[str], None]
 LINE = 100_000_000

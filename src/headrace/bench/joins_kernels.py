@@ -24,15 +24,16 @@ from headrace.bench.joins_workload import (
     draw_rectangles,
     draw_rows,
 )
-from headrace.families.joins.arrays import Ints, Ints32
 from headrace.families.joins.bands.index import BandIndex
 from headrace.families.joins.bands.kernels import Runs
 from headrace.families.joins.selects import ungrouped as select_rivals
 from headrace.families.joins.selects.index import Events, Rectangles, Rows, SelectIndex
-from headrace.families.joins.selects.kernels import joining, write_runs
+from headrace.families.joins.selects.kernels import write_runs
 from headrace.families.joins.selects.methods import Methods
 from headrace.families.joins.selects.ungrouped import Boxes, Marks, Packed
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Ints, Ints32
+from headrace.relations.kernels import joining
 
 SEED = 4
 EVENTS = 20_000

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.bench.joins_workload import DOMAIN, Bands
-from headrace.families.joins.arrays import Ints
+from headrace.relations.arrays import Ints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from headrace.bench.plot import COLOURS
-from headrace.families.joins.arrays import Ints
 from headrace.families.joins.bands.index import BandIndex
 from headrace.families.joins.conditions import conditions_of
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Ints
 from headrace.sql.bind import bind
 from headrace.sql.schema import parse_schema
 from headrace.values import Relation

@@ -42,11 +42,11 @@ from headrace.bench.joins_workload import (
     zipf_shares,
 )
 from headrace.bench.report import Figure, Report, machine, verdict
-from headrace.families.joins.arrays import Floats, Ints
 from headrace.families.joins.selects.index import Events, Rectangles, Rows
 from headrace.families.joins.selects.methods import METHODS, Met, Methods
 from headrace.families.joins.selects.routing import Router, like
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Floats, Ints
 
 Tell = Callable[[str], None]
 SEED = 4

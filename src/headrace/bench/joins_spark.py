@@ -40,10 +40,11 @@ from headrace.bench.joins_workload import (
 from headrace.bench.report import Figure, Report, verdict
 from headrace.config import Config
 from headrace.engine import Engine
-from headrace.families.joins.arrays import Ints
 from headrace.families.joins.bands.index import BandIndex, Prefixes
 from headrace.families.joins.bands.probes import by_size
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Ints
+from headrace.relations.rounds import FOLDER
 from headrace.runtime.session import make_session
 from headrace.runtime.statistics import RoundStats
 from headrace.values import US_PER_S
@@ -174,7 +175,7 @@ class Race:
             self._files += 1
 
     def records(self, round_id: int) -> list[Path]:
-        folder = self.engine.home.disk.root / "streams" / "r" / "joins" / f"{round_id:012d}"
+        folder = self.engine.home.disk.root / "streams" / "r" / FOLDER / f"{round_id:012d}"
         return sorted(
             path for path in folder.glob("*.arrow") if not path.name.endswith(".rows.arrow")
         )

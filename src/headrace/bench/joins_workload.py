@@ -10,8 +10,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from headrace.families.joins.arrays import Ints
 from headrace.families.joins.selects.index import Events, Rectangles, Rows
+from headrace.relations.arrays import Ints
 
 DOMAIN = 10_000
 ROWS = 100_000

@@ -1,9 +1,11 @@
 """What plans of one workload cost, under three ways to execute them.
 
-paper     Weave Share's trees and its operator: a window examines all edges of its tree    m·λ + Σ
-EᵢΩᵢ constant  the same trees, a window is one join of two parts, whatever its range            m·λ
-+ Σ (Eᵢ + Σ 1/sⱼ) ours      one set of panes for all windows, and that join
-λ + E + Σ 1/s
+paper     Weave Share's trees and its operator: a window examines all edges of its tree,
+          m·λ + Σ EᵢΩᵢ
+constant  the same trees, a window is one join of two parts, whatever its range,
+          m·λ + Σ (Eᵢ + Σ 1/sⱼ)
+ours      one set of panes for all windows, and that join,
+          λ + E + Σ 1/s
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
+from headrace.relations.rows import Relations
 from headrace.runtime.statistics import Histories, Stats
 from headrace.sql.query import Query
 from headrace.values import Relation
@@ -54,13 +55,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """What the jobs of one engine have in common.  `rests`: whether a relation has queries of this
-    family in quarantine, whose answers are still read."""
+    """What the jobs of one engine have in common.  `relations`: the rows that are kept; `rests`:
+    whether a relation has queries of this family in quarantine, whose answers are still read."""
 
     disk: Disk
     config: Config
     relation_of: RelationOf
     ledger_of: Callable[[str], Ledger]
+    relations: Relations
     rests: Callable[[str], bool]
 
 

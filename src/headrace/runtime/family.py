@@ -167,10 +167,6 @@ class Place:
             self.disk.make_folder(f"{self.folder}/{part}")
 
 
-SNAPSHOT = "table"
-"""What a manifest keeps the rows of a table as: the round of the newest snapshot (`tables.py`)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """Queries of a family that come and go, and all there are then; after `open` all of them

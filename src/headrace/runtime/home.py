@@ -1,17 +1,19 @@
 """The home folder: everything durable, one format, one running engine at a time.
 
-home/HEADRACE                 format and id
-home/catalog.log              streams, tables, queries (headrace.catalog)
-home/tmp                      Spark's temporary files, gone when it ends
-home/lock, home/epoch         who runs it, and how many engines have so far
-home/streams/<name>/checkpoint   Spark's own logs
-                   /rounds       a manifest for each committed round: the truth /answers
-                   answers by round /panes, /rows, /table   state of the families by round /joins
-                   rows of joined relations by round, and whom they affect /levels       the joins'
-                   queries as workers look them up; the newest manifest names them /folded
-                   panes of old rounds, folded; the newest manifest names them /dead         rows
-                   that did not fit, or whose event time is not taken /newest       the newest
-                   round, to notice when its manifest is lost
+home/HEADRACE                     format and id
+home/catalog.log                  streams, tables, queries (headrace.catalog)
+home/tmp                          Spark's temporary files, gone when it ends
+home/lock, home/epoch             who runs it, and how many engines have so far
+home/streams/<name>/checkpoint    Spark's own logs
+                   /rounds        a manifest for each committed round: the truth
+                   /newest        the newest round, to notice when its manifest is lost
+                   /answers       answers by round
+                   /dead          rows that did not fit, or whose event time is not taken
+                   /kept          rows of the relation by round, and whom they affect
+                   /rows          rows that plain queries over a stream still need, by round
+                   /panes         what rounds added to the panes of windows
+                   /folded        panes of old rounds, folded; the newest manifest names them
+                   /levels        queries of joins as workers look them up; the same
 """
 
 from __future__ import annotations

@@ -18,14 +18,17 @@ from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.families.joins.coordinator import JoinCoordinator
 from headrace.families.joins.job import JoinsJob
+from headrace.families.joins.levels.level_store import LevelStore
+from headrace.families.joins.levels.notes import JoinNotes, notes_of
 from headrace.families.joins.levels.probes import Rates
 from headrace.families.joins.levels.probing import Report, Task, look_all, take_batch
 from headrace.families.joins.reading.join_log import JoinLog, JoinReader
 from headrace.families.joins.round_runner import PendingRound, RoundRunner, nothing
-from headrace.families.joins.rounds import JoinRound, round_path
-from headrace.families.joins.rowfiles import COMES, KIND, SIGN, WAS, RowFile
 from headrace.families.joins.selects.routing import RATES
-from headrace.families.joins.store import Store
+from headrace.relations.keeping import COMPACTED, compact_files, grouped
+from headrace.relations.rounds import KeptRound, round_path
+from headrace.relations.row_files import COMES, KIND, SIGN, WAS, RowFile
+from headrace.relations.rows import Relations
 from headrace.runtime.commit import Commits, Taken
 from headrace.runtime.family import LATE, NO_TIME, OK, Outcome, Place, Round
 from headrace.runtime.home import Home
@@ -109,7 +112,8 @@ class Done:
 
     relation: str
     turn: PendingRound
-    join: JoinRound
+    join: KeptRound
+    notes: JoinNotes
     comes: Mapping[int, Sequence[Kept]]
     goes: Mapping[int, Sequence[Kept]]
 
@@ -126,7 +130,7 @@ def arrow_rows(rows: Sequence[Row], kinds: Sequence[int]) -> pa.Table:
 class Local:
     """Tasks that run here: each batch by one of the workers, as Spark gives them out."""
 
-    def __init__(self, parts: Mapping[int, pa.Table], workers: Sequence[Store]) -> None:
+    def __init__(self, parts: Mapping[int, pa.Table], workers: Sequence[LevelStore]) -> None:
         self._parts, self._workers = parts, workers
 
     def take(self, task: Task) -> list[Report]:
@@ -141,7 +145,13 @@ class Local:
             for number, file in enumerate(files)
         ]
 
-    def _store(self, number: int) -> Store:
+    def compact(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
+        return [
+            self._sent(Report(compact_files(group, files, task, COMPACTED + n, self._store(n))))
+            for n, group in enumerate(grouped(files))
+        ]
+
+    def _store(self, number: int) -> LevelStore:
         return self._workers[number % len(self._workers)]
 
     def _sent(self, report: Report) -> Report:
@@ -171,9 +181,12 @@ class Played:
     def open(self) -> None:
         """An engine and workers on the home, as after a restart."""
         self.shapes = JoinCoordinator(
-            self.home.disk, self.config, self.catalog.relation, self._ledger
+            self.home.disk,
+            self.config,
+            self.catalog.relation,
+            Relations(self.catalog.relation, self._ledger),
         )
-        self.workers = [Store(self.home.root) for _ in range(WORKERS)]
+        self.workers = [LevelStore(self.home.root) for _ in range(WORKERS)]
         self.reader = self.new_reader()
         for name in self.catalog.relations:
             self._open_side(name)
@@ -270,9 +283,10 @@ class Played:
             changes = self._changes(side, parts, 0, round.id, commit=False)
             assert not any(kept for change in changes for kept in change.values())
             return None
-        join = JoinRound.unpack((self.home.root / path).read_bytes(), side.version)
+        join = KeptRound.unpack((self.home.root / path).read_bytes(), side.version)
         comes, goes = self._changes(side, parts, join.turn, round.id, commit=True)
-        return Done(name, turn, join, comes, goes)
+        notes = notes_of(join, side.ledger.folder)
+        return Done(name, turn, join, notes, comes, goes)
 
     def _round(self, side: Side, parts: Sequence[Sequence[Row]]) -> Round:
         newest = side.ledger.newest
@@ -310,7 +324,7 @@ class Played:
 
     def events(self, done: Done) -> dict[int, list[Kept]]:
         """The rows of each file of a round as they were written, which are those of the model."""
-        store, found = Store(self.home.root), dict[int, list[Kept]]()
+        store, found = LevelStore(self.home.root), dict[int, list[Kept]]()
         placed = {kept.place: kept for kept in self.sides[done.relation].kept}
         for file in done.turn.files:
             rows = store.table(file).to_pylist()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headrace.families.joins.attributes import double_keys
 from headrace.families.joins.intervals.expecting import stabbed
+from headrace.relations.attributes import double_keys
 from headrace.sql.bands import LEAST, MOST
 
 

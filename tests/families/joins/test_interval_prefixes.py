@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins.arrays import Numbers
 from headrace.families.joins.intervals import prefixes as interval_prefixes
 from headrace.families.joins.intervals.prefixes import PrefixIndex, Records
+from headrace.relations.arrays import Numbers
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 NUMBERS: dict[Any, st.SearchStrategy[Any]] = {

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins.arrays import Numbers
 from headrace.families.joins.intervals.index import IntervalIndex
 from headrace.families.joins.intervals.kernels import LEAST, SHARE
+from headrace.relations.arrays import Numbers
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
 INTS = [

@@ -25,17 +25,17 @@ from hypothesis import strategies as st
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import PlanError
-from headrace.families.joins import image, store
 from headrace.families.joins.bands import probes as band_probes
 from headrace.families.joins.bands import scattered as band_scattered
 from headrace.families.joins.levels import probes, standing
+from headrace.families.joins.levels.level_store import LevelStore
 from headrace.families.joins.plan import share
 from headrace.families.joins.reading import image_cache as spans
 from headrace.families.joins.reading import join_log as expand
 from headrace.families.joins.reading import turn_batches as blocks
-from headrace.families.joins.rowfiles import map_table
 from headrace.families.joins.stabbing import hot_points
-from headrace.families.joins.store import Store
+from headrace.relations import image, store
+from headrace.relations.row_files import map_table
 from headrace.runtime.family import OK
 from tests.families.joins.asked import Asked, Row, draw_query, draw_row, rank
 from tests.families.joins.played import (
@@ -267,11 +267,11 @@ class Checked:
 
     def affected(self, done: Done) -> dict[tuple[int, int, int], set[int]]:
         """Queries by look, part and event, as the files of records say."""
-        reader = Store(self.played.home.root)
+        reader = LevelStore(self.played.home.root)
         for looked in (own for report in done.turn.reports for own in report.looked):
             self.methods.update(looked.events)
         found: dict[tuple[int, int, int], set[int]] = {}
-        for written in done.join.written:
+        for written in done.notes.written:
             look = done.turn.looks[written.look]
             records = map_table(self.played.home.root / written.path, written.size, written.crc)
             level = reader.prober(look.levels[written.level], look.shape.kind, look.side)
@@ -300,7 +300,7 @@ class Checked:
                 if a.relations[side] == done.relation
             )
         ]
-        assert done.join.odd == len(odd)
+        assert done.notes.odd == len(odd)
         folder = self.played.sides[done.relation].ledger.folder
         path = self.played.home.root / folder / "dead" / f"{done.join.round_id:012d}.joins.jsonl"
         assert path.exists() == bool(odd)

@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from headrace.families.joins.bands import probes as band_probes
 from headrace.families.joins.bands import scattered as band_scattered
 from headrace.families.joins.cost import ONE_BY_ONE, PREFIXES
-from headrace.families.joins.image import Image
 from headrace.families.joins.levels import probes, shapes
 from headrace.families.joins.levels.level import Level
 from headrace.families.joins.levels.probes import Looked, Probes, Rates, Written, prober
 from headrace.families.joins.levels.standing import Standing
 from headrace.families.joins.plan import BAND, FILTER, NOBODY, SELECT, Box, JoinShape
-from headrace.families.joins.rowfiles import map_table
 from headrace.families.joins.selects.methods import METHODS
 from headrace.families.joins.stabbing import hot_points
+from headrace.relations.image import Image
+from headrace.relations.row_files import map_table
 from headrace.sql.tree import Column
 from headrace.values import BIGINT, DOUBLE
 from tests.families.joins.played import FORCED

@@ -21,13 +21,13 @@ from headrace.bench.joins_workload import (
     zipf_shares,
 )
 from headrace.errors import CatalogError
-from headrace.families.joins.arrays import Ints32
 from headrace.families.joins.selects import methods as select_methods
 from headrace.families.joins.selects import routing
 from headrace.families.joins.selects.index import Events, Rectangles, Rows
 from headrace.families.joins.selects.methods import METHODS, Met, Methods
 from headrace.families.joins.selects.routing import RATES, Router, features, like
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Ints32
 from tests.families.joins.test_bands import draw_ranges, groups_of
 from tests.families.joins.test_selects import draw_events, draw_rows
 

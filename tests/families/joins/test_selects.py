@@ -10,13 +10,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.bands.kernels import Runs
 from headrace.families.joins.selects import index as select_index
 from headrace.families.joins.selects import ungrouped as select_rivals
 from headrace.families.joins.selects.index import Events, Rectangles, Rows, SelectIndex
-from headrace.families.joins.selects.kernels import joining, write_runs
+from headrace.families.joins.selects.kernels import write_runs
 from headrace.families.joins.selects.ungrouped import Boxes, Marks, Packed
+from headrace.relations.arrays import Ints, Numbers
+from headrace.relations.kernels import joining
 from tests.families.joins.test_bands import draw_numbers, draw_ranges, groups_of
 
 

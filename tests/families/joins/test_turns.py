@@ -60,7 +60,7 @@ def test_levels_of_a_round_that_failed_are_written_again(play: Play) -> None:
     played.abandon("r", [[row()]])
     played.replan("r")
     done = played.round("r", [[row()]])
-    assert done is not None and done.join.written
+    assert done is not None and done.notes.written
 
 
 def test_a_level_that_is_committed_is_not_written_again(play: Play) -> None:
@@ -108,7 +108,7 @@ def test_an_odd_row_is_told_once(play: Play) -> None:
     came = played.round("r", [[row(b=math.nan), row(k="y")]])
     went = played.round("r", [[row(b=1.0), row(k="y", b=2.0)]])
     assert came is not None and went is not None
-    assert (came.join.odd, went.join.odd) == (1, 0)
+    assert (came.notes.odd, went.notes.odd) == (1, 0)
 
 
 SOME = [("1", ""), ("y.u", ""), ("x.u", "WHERE x.u > 0"), ("1", "WHERE y.u > 0")]
@@ -228,7 +228,7 @@ def test_rows_that_would_have_gone_with_a_failed_round_are_there(play: Play) -> 
     played.round("r", [[row(b=0.0)]])
     played.abandon("r", [[row(b=5.0)]])
     done = played.round("s", [[row(b=2.0)]])
-    assert done is not None and len(done.join.written) == 1
+    assert done is not None and len(done.notes.written) == 1
 
 
 def test_a_turn_is_read_with_all_before_it(play: Play) -> None:
@@ -273,7 +273,7 @@ def test_levels_that_were_let_go_of_are_written_again(play: Play) -> None:
     played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
     played.replan("r")
     done = played.round("r", [[row()]])
-    assert done is not None and len(done.join.seen[0].levels) == 1
+    assert done is not None and len(done.notes.seen[0].levels) == 1
 
 
 @pytest.mark.parametrize("lags", [False, True])
@@ -292,7 +292,7 @@ def test_rows_that_were_past_are_there_for_a_query_that_needs_them(play: Play, l
     for name in "s" if lags else "rs":
         played.replan(name)
     done = played.round("s", [[row(ts=T0 + timedelta(seconds=62))]])
-    assert done is not None and done.join.written and len(done.turn.looks[0].files) == 1
+    assert done is not None and done.notes.written and len(done.turn.looks[0].files) == 1
     assert played.log(ever).read_all().to_pylist() == [{"u": 7}]
 
 
@@ -316,7 +316,7 @@ def test_a_relation_is_not_opened_while_another_has_its_turn(play: Play) -> None
     """What a round under way looks at would be read anew under it."""
     played = play(stream("r"), stream("s"))
     played.add("q", "SELECT x.u AS u FROM r AS x JOIN s AS y ON y.b - x.b > 1")
-    with played.shapes.commit_lock:
+    with played.shapes.relations.commit_lock:
         opening = threading.Thread(target=played.shapes.forget, args=("s", "streams/s"))
         opening.start()
         opening.join(0.2)
@@ -363,7 +363,7 @@ def test_numbers_of_files_in_no_image_are_dropped(play: Play) -> None:
     for number in range(200):
         for name in "rs":
             done = played.round(name, [[row(ts=T0 + timedelta(minutes=number))]])
-            assert done is not None and (name == "r" or done.join.written)
+            assert done is not None and (name == "r" or done.notes.written)
     worker = played.workers[0]
     assert len(worker._numbers) == len(worker._files) == len(worker._places) < 100
     assert len(worker._tables) < 200

@@ -1,30 +1,37 @@
 """Joins of one engine: what the pipelines of relations that are joined have in common.
 
 A round of one relation looks at the rows the others have committed, so only one such round is under
-way at a time: `turn` is the lock, held from that look to the commit.  Each relation plans in a
+way at a time (`Relations.commit_lock`).  Each relation plans in a
 thread of its own, at any time.
 """
 
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
 from headrace.families.joins.levels.level import Level, level_name, sides_of
+from headrace.families.joins.levels.notes import notes_of
 from headrace.families.joins.levels.probes import Rates
 from headrace.families.joins.levels.probing import Look
 from headrace.families.joins.levels.standing import Standing
-from headrace.families.joins.plan import FILTER, JoinShape, Share, filter_share, horizon_us, share
-from headrace.families.joins.rounds import MORE, JoinRounds
-from headrace.families.joins.rowfiles import RowFile
-from headrace.runtime.family import SNAPSHOT
-from headrace.runtime.ledger import FileMark, Ledger, mark_of
+from headrace.families.joins.plan import (
+    FILTER,
+    NOBODY,
+    JoinShape,
+    Share,
+    filter_share,
+    horizon_us,
+    share,
+)
+from headrace.relations.rows import Relations, Rows
+from headrace.runtime.ledger import FileMark, mark_of
 from headrace.values import Relation
 
 
@@ -43,32 +50,8 @@ def _needs(own: Share, relation: str) -> list[Need]:
     return [Need(own.shape.relations[1 - side], side, own.bound) for side in sides]
 
 
-@dataclass(slots=True)
-class Rows:
-    """The rows of a relation that may still be joined, and how far its event time is."""
-
-    relation: Relation
-    rounds: JoinRounds
-    ledger: Ledger
-    files: list[RowFile] = field(default_factory=list)
-    horizon_us: int | None = None
-
-    @property
-    def watermark_us(self) -> int | None:
-        newest = self.ledger.newest
-        return (
-            None
-            if newest is None or newest.newest_us is None
-            else newest.newest_us - self.relation.late_us
-        )
-
-    @property
-    def size(self) -> int:
-        return sum(file.growth for file in self.files)
-
-
 class JoinCoordinator:
-    """`ledger_of`: the ledger of a relation, whoever runs it; `rests`: whether it has joins or
+    """`relations`: the rows of all relations of the engine; `rests`: whether a relation has joins or
     filters in quarantine, whose answers are still read."""
 
     def __init__(
@@ -76,24 +59,22 @@ class JoinCoordinator:
         disk: Disk,
         config: Config,
         relation_of: Callable[[str], Relation],
-        ledger_of: Callable[[str], Ledger],
+        relations: Relations,
         rests: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        self.commit_lock = threading.Lock()
+        self.relations = relations
         self._planning = threading.Lock()
         self._disk = disk
         self._config = config
         self._relation_of = relation_of
-        self._ledger_of = ledger_of
         self.rests = rests
-        self._rows: dict[str, Rows] = {}
         self._asked: dict[str, set[int]] = {}
         self._shares: dict[int, Share] = {}
         self._standing: dict[JoinShape, Standing] = {}
         self._needs: dict[str, Counter[Need]] = {}
         self._levels: dict[tuple[str, Level], FileMark] = {}
         self._rates: dict[str, Rates] = {}
-        self.turn = 0
+        self._noted: dict[str, int] = {}  # the newest round of each relation whose rates are known
 
     # -- queries -----------------------------------------------------------------------------------
 
@@ -168,31 +149,19 @@ class JoinCoordinator:
 
     def rows(self, relation: str) -> Rows:
         """What is committed of a relation's rows, without those no query needs any more."""
-        rows = self._entry(relation)
-        oldest, new = rows.rounds.oldest_id, rows.rounds.refresh()
-        for done in new:
-            self.turn = max(self.turn, done.turn)
-            self._rates.update(done.rates)
-        horizon = self._horizon_us(relation)
-        is_cut = oldest != rows.rounds.oldest_id or any(done.holds != MORE for done in new)
-        if horizon is not None or rows.horizon_us is not None or is_cut:
-            rows.files, new = [], rows.rounds.joinable
-        rows.files += [file for done in new for file in done.files if not _is_past(file, horizon)]
-        rows.horizon_us = horizon
+        rows = self.relations.rows(relation, self._horizon_us(relation))
+        rounds, noted = rows.rounds.rounds, self._noted.get(relation, -1)
+        for done in rounds[bisect_right(rounds, noted, key=lambda done: done.round_id) :]:
+            self._rates.update(notes_of(done, rows.ledger.folder).rates)
+            self._noted[relation] = done.round_id
         return rows
-
-    def _entry(self, relation: str) -> Rows:
-        if relation not in self._rows:
-            ledger = self._ledger_of(relation)
-            self._rows[relation] = Rows(self._relation_of(relation), JoinRounds(ledger), ledger)
-        self._rows[relation].ledger.refresh()
-        return self._rows[relation]
 
     def _horizon_us(self, relation: str) -> int | None:
         """Rows older than this join nothing that is still to come."""
         needs: Mapping[Need, int] = self._needs.get(relation, {})
         watermarks = {
-            other: self._entry(other).watermark_us for other in {need.other for need in needs}
+            other: self.relations.entry(other).watermark_us
+            for other in {need.other for need in needs}
         }
         limits = [horizon_us(need.bound, need.side, watermarks[need.other]) for need in needs]
         known = [limit for limit in limits if limit is not None]
@@ -211,11 +180,17 @@ class JoinCoordinator:
         ]
         return unbounded or list(joins)
 
-    def lacks(self, relation: str) -> bool:
-        """Whether it is a table that has rows which are not in its files: there were too many."""
-        rows = self._entry(relation)
-        newest = rows.ledger.newest
-        return newest is not None and SNAPSHOT in newest.keep and not rows.rounds.joinable
+    def too_large(self, relation: str) -> list[str]:
+        """The other tables of its joins that have more rows than may be joined."""
+        with self._planning:
+            shares = [self._shares[i] for i in self._asked.get(relation, ())]
+        others = {name for own in shares for name in own.shape.relations} - {relation, NOBODY}
+        limit = self._config.join_rows_max
+        return sorted(
+            name
+            for name in others
+            if self._relation_of(name).is_table and self.rows(name).size > limit
+        )
 
     def joining(self, relation: str, other: str) -> list[int]:
         """The queries of a relation that join it with another."""
@@ -234,9 +209,10 @@ class JoinCoordinator:
 
     def forget(self, relation: str, folder: str) -> None:
         """Read the relation's rows anew from what is committed, and write its levels anew.  Not
-        while another has its turn, which may look at them."""
-        with self.commit_lock:
-            self._rows.pop(relation, None)
+        while another looks at them."""
+        self.relations.forget(relation)
+        with self.relations.commit_lock:
+            self._noted.pop(relation, None)
             self._levels = {key: mark for key, mark in self._levels.items() if key[0] != folder}
 
     # -- a round -----------------------------------------------------------------------------------
@@ -269,7 +245,8 @@ class JoinCoordinator:
                     other = shape.relations[1 - side]
                     files = () if shape.kind == FILTER else tuple(self.rows(other).files)
                     found.append(Look(len(found), shape, side, files, paths, rates))
-        self._check({relation, *(look.other for look in found if look.shape.kind != FILTER)})
+        others = {look.other for look in found if look.shape.kind != FILTER}
+        self.relations.check({relation, *others})
         kept = {mark.path for mark in held}
         self._levels = {k: m for k, m in self._levels.items() if k[0] != folder or m.path in kept}
         self._rates = {
@@ -278,33 +255,6 @@ class JoinCoordinator:
             if not path.startswith(f"{folder}/") or path in kept
         }
         return found, held
-
-    def _check(self, relations: Iterable[str]) -> None:
-        rounds = {name: self._rows[name].rounds for name in relations}
-        for own in rounds.values():
-            own.check_after(rounds)
-
-    def newest(self, relations: Iterable[str]) -> dict[str, int]:
-        """Their newest rounds."""
-        return {name: self._rows[name].rounds.newest_id for name in relations}
-
-    def oldest(self, looks: Iterable[Look]) -> dict[str, int]:
-        """By relation: the turn in which the oldest rows came that are looked at."""
-        rounds = {
-            look.other: min(file.round_id for file in look.files) for look in looks if look.files
-        }
-        return {
-            name: self._rows[name].rounds.turn_of(round_id) for name, round_id in rounds.items()
-        }
-
-    def needed(self, relation: str, kept: int) -> list[int]:
-        """The oldest rounds of a relation that answers of the newest so many rounds, of any
-        relation, are made of."""
-        turns = [rows.rounds.found_by(kept, relation) for rows in list(self._rows.values())]
-        rounds = [
-            self._rows[relation].rounds.first_since(turn) for turn in turns if turn is not None
-        ]
-        return [round_id for round_id in rounds if round_id is not None]
 
     def _levels_of(self, relation: str) -> dict[JoinShape, list[Level]]:
         with self._planning:
@@ -332,7 +282,3 @@ class JoinCoordinator:
 
     def rates(self, paths: Sequence[str]) -> dict[str, Rates]:
         return {path: self._rates[path] for path in paths if path in self._rates}
-
-
-def _is_past(file: RowFile, horizon_us: int | None) -> bool:
-    return horizon_us is not None and file.newest_us is not None and file.newest_us < horizon_us

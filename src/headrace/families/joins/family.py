@@ -78,7 +78,7 @@ class Joins:
                 workplace.disk,
                 workplace.config,
                 workplace.relation_of,
-                workplace.ledger_of,
+                workplace.relations,
                 workplace.rests,
             )
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from uuid import uuid4
 
 import pyarrow as pa
@@ -15,29 +14,30 @@ from pyspark.sql import DataFrame
 
 from headrace.errors import HomeError
 from headrace.families.joins.coordinator import JoinCoordinator
+from headrace.families.joins.levels.level_store import LevelStore
 from headrace.families.joins.levels.probing import Report, Task, look_all, take_batch
 from headrace.families.joins.round_runner import PendingRound, RoundRunner, nothing
-from headrace.families.joins.rounds import ALL
-from headrace.families.joins.rowfiles import KIND, RowFile
-from headrace.families.joins.store import Store
 from headrace.families.joins.suspects import take_or_blame
 from headrace.quoting import quote_name
+from headrace.relations.keeping import COMPACTED, compact_files, grouped
+from headrace.relations.rounds import FOLDER
+from headrace.relations.row_files import KIND, RowFile
+from headrace.relations.store import worker_store
+from headrace.relations.tables import latest_rows
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_worker_gone
 from headrace.runtime.statistics import Stopwatch
-from headrace.runtime.tables import TableState, latest_rows
 
 BATCHES_MAX = 1 << 16  # of a task
-ONE_TASK_ROWS_MAX = (
-    50_000  # of a stream: more are looked up on all cores, however few bytes they are
-)
+# of a stream: more are looked up on all cores, however few bytes they are
+ONE_TASK_ROWS_MAX = 50_000
 REPORT = "report STRING"
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class JoinsJob:
     name = "joins"
-    folders = ("joins", "levels", "table")
+    folders = (FOLDER, "levels")
 
     def __init__(self, shapes: JoinCoordinator) -> None:
         self._coordinator = shapes
@@ -75,18 +75,21 @@ class JoinsWork:
 
     def done(self) -> None:
         """The round is committed, or it is not to be: the next relation's may begin."""
+        self._coordinator.relations.settle(self._name)
         if self._has_lock:
             self._has_lock = False
-            self._coordinator.commit_lock.release()
+            self._coordinator.relations.commit_lock.release()
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         if not self.reads_rows:
             return Reading(lambda round, watch: nothing(self._place, round))
         with watch.stage("turn"):
             if not self._has_lock:
-                self._coordinator.commit_lock.acquire()
+                self._coordinator.relations.commit_lock.acquire()
                 self._has_lock = True
         with watch.stage("joins"):
+            if faults := self._runner.too_large():
+                return Reading(lambda round, watch: Outcome(), faults=faults)
             tasks, queries = (
                 SparkTasks(batch, round.census.rows, self._place),
                 self._coordinator.by_shape(self._name),
@@ -115,13 +118,16 @@ class SparkTasks:
         self._batch = replace(batch, is_small=is_small)
 
     def take(self, task: Task) -> list[Report]:
-        return self._run(
-            _rows(self._batch, self._place if task.holds == ALL else None), _taking(task)
-        )
+        return self._run(_rows(self._batch), _taking(task))
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
         numbers = self._batch.frame.sparkSession.range(0, len(files), 1, max(1, len(files)))
         return self._run(numbers, _looking(task, files))
+
+    def compact(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
+        groups = grouped(files)
+        numbers = self._batch.frame.sparkSession.range(0, len(groups), 1, len(groups))
+        return self._run(numbers, _compacting(task, groups))
 
     def _run(self, frame: DataFrame, work: Work) -> list[Report]:
         reports = [Report.unpack(text) for text in self._tried(frame, work)]
@@ -145,16 +151,14 @@ class SparkTasks:
 # -- on executors ----------------------------------------------------------------------------------
 
 
-def _rows(batch: Batch, place: Place | None) -> DataFrame:
-    """The relation's columns, and the kind of each row; of a table, the last row of each key, with
-    a place those of all rounds before too.  Columns are numbered: `mapInArrow` does not take every
-    name."""
+def _rows(batch: Batch) -> DataFrame:
+    """The relation's columns, and the kind of each row; of a table, the last row of each key.
+    Columns are numbered: `mapInArrow` does not take every name."""
     if batch.is_small:
         batch = replace(batch, frame=batch.frame.coalesce(1))
     fields = [f"{quote_name(f.name)} AS c{i}" for i, f in enumerate(batch.relation.fields)]
     if batch.relation.is_table:
-        latest = latest_rows(batch) if place is None else TableState(place).upserted(batch)
-        return latest.selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
+        return latest_rows(batch).selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
     kinds = batch.frame.selectExpr(*fields, f"CAST({batch.kind()} AS TINYINT) AS {KIND}")
     return kinds.where(f"{KIND} <> {BAD}")
 
@@ -164,10 +168,8 @@ def _collected(frame: DataFrame, work: Work) -> list[str]:
     return found
 
 
-@cache
-def _store(root: str) -> Store:
-    """A worker's own, for as long as it lives."""
-    return Store(Path(root))
+def _store(root: str) -> LevelStore:
+    return worker_store(root, LevelStore)
 
 
 def _taking(task: Task) -> Work:
@@ -192,6 +194,23 @@ def _looking(task: Task, files: Sequence[RowFile]) -> Work:
                 yield _told(partial(look_all, files[number], own, _store(task.root)))
 
     return look
+
+
+def _compacting(task: Task, groups: Sequence[Sequence[RowFile]]) -> Work:
+    every = [file for group in groups for file in group]
+
+    def compact(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        own, store = _stamped(task), _store(task.root)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                part = COMPACTED + number
+                yield _told(
+                    lambda n=number, part=part: Report(  # type: ignore[misc]
+                        compact_files(groups[n], every, own, part, store)
+                    )
+                )
+
+    return compact
 
 
 def _stamped(task: Task) -> Task:

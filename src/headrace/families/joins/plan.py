@@ -15,7 +15,7 @@ of event times tells how long a row may still be joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
@@ -25,7 +25,8 @@ from headrace.errors import PlanError
 from headrace.evaluation.finish import why_unsupported
 from headrace.families.contract import Refusal
 from headrace.families.joins.conditions import Conditions, Pair, conditions_of, difference
-from headrace.sql.bands import ALL, LEAST, MOST, conjuncts, double_of, is_ordered
+from headrace.relations.comparing import WIDEST, is_exact
+from headrace.sql.bands import ALL, LEAST, MOST, conjuncts, double_of
 from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise
 from headrace.sql.query import Query
@@ -36,7 +37,6 @@ from headrace.values import Relation
 P = ParamSpec("P")
 T = TypeVar("T")
 BAND, SELECT, FILTER = "band", "select", "filter"
-WIDEST = (1 << 62) - 1  # differences of numbers up to this fit into 64 bits
 NOBODY = ""  # the other side of a filter
 BOXES_MAX = 256  # of a query: they are numbered in 8 bits (`stabbing/tracking.py`)
 _FINITE = 0x7FEFFFFFFFFFFFFF  # the key of the greatest double
@@ -229,13 +229,6 @@ def _select(
     shape = JoinShape(names, SELECT, meets, (ranged[0], ranged[1]))
     rest = (*found.rest, *(part for _, _, part in found.comparisons))
     return shape, boxes, Conditions(unsure, found.differences, (others[0], others[1]), rest)
-
-
-def is_exact(meets: Sequence[Expr]) -> bool:
-    """Whether rows of one mark (`attributes.py`) have the same values."""
-    return len(meets) == 1 and (
-        is_ordered(meets[0].type) or meets[0].type.name in ("boolean", "timestamp_ntz")
-    )
 
 
 # -- time ------------------------------------------------------------------------------------------

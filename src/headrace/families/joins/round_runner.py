@@ -13,33 +13,38 @@ from typing import Protocol
 
 from headrace.families.joins.coordinator import JoinCoordinator
 from headrace.families.joins.cost import best_s, price_s, summed
+from headrace.families.joins.levels.notes import JoinNotes, Seen
 from headrace.families.joins.levels.probes import Looked
 from headrace.families.joins.levels.probing import Look, Report, Task
 from headrace.families.joins.plan import NOBODY, JoinShape
-from headrace.families.joins.rounds import (
+from headrace.families.joins.words import look_name
+from headrace.relations.rounds import (
     ALL,
+    FOLDER,
     MORE,
     NONE,
-    JoinRound,
-    Seen,
+    KeptRound,
     round_folder,
     round_path,
 )
-from headrace.families.joins.rounds import KIND as FOLDER
-from headrace.families.joins.rowfiles import RowFile
-from headrace.families.joins.words import look_name
+from headrace.relations.row_files import RowFile
 from headrace.runtime.family import Outcome, Place, Round
 from headrace.runtime.ledger import FileMark, mark_of
 from headrace.runtime.statistics import Load, ShapeLoad
 
-SPARE_ROWS = 100_000  # of a table that nobody joins: so many that went may stay
+# of a table that nobody joins: so many rows that went, and so many files, may stay
+SPARE_ROWS = 100_000
+FILES_MAX = 64
 
 
 class Tasks(Protocol):
     """Runs the tasks of one round."""
 
     def take(self, task: Task) -> list[Report]:
-        """`take_batch` of each batch of the round's rows, or of all rows of the table with them."""
+        """`take_batch` of each batch of the round's rows."""
+
+    def compact(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
+        """`compact_files` of all of them, some at a time."""
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
         """`look_all` of each file."""
@@ -78,33 +83,31 @@ class RoundRunner:
         looks, held = self._coordinator.looks(self._name, self._place.folder, self._committed())
         if only is not None:
             looks = [look for look in looks if look.shape in only]
-        holds = self._holds()
+        holds = self._holds(looks)
         takes = round.census.rows and (looks or holds != NONE or only is not None)
         reports = self._take(tasks, round, looks, holds) if takes else []
         pending = PendingRound(looks, held, reports, holds)
-        if (
-            not self._coordinator.is_joined(self._name)
-            and self._kept(pending) > self._place.config.join_rows_max
-        ):
-            return replace(pending, holds=NONE)
+        self._coordinator.relations.add(self._name, holds, pending.files)
         return pending
 
-    def _holds(self) -> str:
+    def _holds(self, looks: Sequence[Look]) -> str:
         """What the files of the round are to hold.  All rows of a table are kept, joined or not, as
         the next query may join it; of one that nobody joins those that went are left out now and
         then."""
-        joined, rounds = (
-            self._coordinator.is_joined(self._name),
-            self._coordinator.rows(self._name).rounds,
-        )
         if not self._place.relation.is_table:
-            return MORE if joined else NONE
-        if self._coordinator.lacks(self._name):
-            return ALL if joined or not rounds.rounds else NONE
-        if joined or self._coordinator.rests(self._name):
+            return MORE if self._coordinator.is_joined(self._name) else NONE
+        if looks or self._coordinator.rests(self._name):
             return MORE
+        return ALL if self._is_worn() else MORE
+
+    def _is_worn(self) -> bool:
+        """Whether a table's files hold so much that went, or are so many, that to write it anew
+        costs little beside what they cost."""
         rows = self._coordinator.rows(self._name)
-        return ALL if sum(file.rows for file in rows.files) > 2 * rows.size + SPARE_ROWS else MORE
+        files, spare = len(rows.files), sum(file.rows for file in rows.files) - rows.size
+        if spare > rows.size + SPARE_ROWS:
+            return True
+        return files > FILES_MAX and (8 * spare > rows.size or files > 16 * FILES_MAX)
 
     def _take(self, tasks: Tasks, round: Round, looks: Sequence[Look], holds: str) -> list[Report]:
         """Keep the rows and look them up; those of a relation joined with itself when all of the
@@ -112,16 +115,19 @@ class RoundRunner:
         disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
         disk.make_folder(folder)
         self._clear(folder)
-        own = tuple(self._coordinator.rows(self._name).files) if holds == MORE else ()
+        rows = self._coordinator.rows(self._name).files
+        own = tuple(rows) if self._place.relation.is_table else ()
         task = Task(
             str(disk.root.absolute()),
             folder,
             round.id,
             self._place.relation,
             own,
-            tuple(looks),
             holds,
+            looks=tuple(looks),
         )
+        if holds == ALL:
+            return self._compact(tasks, task)
         if all(look.other != self._name for look in looks):
             return tasks.take(task)
         reports = tasks.take(replace(task, looks=()))
@@ -136,21 +142,32 @@ class RoundRunner:
             replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)
         ]
 
+    def _compact(self, tasks: Tasks, task: Task) -> list[Report]:
+        """The table with the round's changes, written anew."""
+        changed = [r.file for r in tasks.take(replace(task, holds=MORE)) if r.file is not None]
+        reports = tasks.compact(task, [*task.own, *changed])
+        for file in changed:
+            self._place.disk.remove(file.path)
+        return reports
+
     def _clear(self, folder: str) -> None:
         """What an attempt at the round has left; the folder stays, for tasks of it may still be
         writing."""
         for path in (self._place.disk.root / folder).iterdir():
             self._place.disk.remove(f"{folder}/{path.name}")
 
-    def over_limit(self, pending: PendingRound) -> dict[int, str]:
-        """Queries for which more rows would have to be kept than may be, with the reason."""
-        lacking = {look.other for look in pending.looks if look.other not in (self._name, NOBODY)}
-        for other in sorted(name for name in lacking if self._coordinator.lacks(name)):
+    def too_large(self) -> dict[int, str]:
+        """Queries that join a table which has too many rows for that, with the reason."""
+        for other in self._coordinator.too_large(self._name):
             reason = (
                 f"it needs all rows of {other}, which has more than the limit join_rows_max = "
                 f"{self._place.config.join_rows_max:,}; raise the limit"
             )
             return dict.fromkeys(self._coordinator.joining(self._name, other), reason)
+        return {}
+
+    def over_limit(self, pending: PendingRound) -> dict[int, str]:
+        """Queries for which more rows would have to be kept than may be, with the reason."""
         limit, size = self._place.config.join_rows_max, self._kept(pending)
         if size <= limit or not self._coordinator.is_joined(self._name):
             return {}
@@ -175,9 +192,7 @@ class RoundRunner:
     def outcome(self, pending: PendingRound, round: Round) -> Outcome:
         outcome = Outcome(held=tuple(pending.held), load=self._load(pending, round))
         rounds = self._coordinator.rows(self._name).rounds
-        # written also if no row is left: none is lacking
-        begins = self._place.relation.is_table and not rounds.rounds
-        is_told = (pending.holds == MORE and not begins) or (
+        is_told = pending.holds == MORE or (
             pending.holds == NONE and bool(rounds.rounds) and not rounds.joinable
         )
         if pending.files or (round.census.rows and not is_told):
@@ -224,7 +239,9 @@ class RoundRunner:
         """What may still be joined, and what the answers that are kept are made of."""
         kept = self._place.config.manifests_kept
         rounds = [file.round_id for file in self._coordinator.rows(self._name).files]
-        return min([round.id + 1 - kept, *rounds, *self._coordinator.needed(self._name, kept)])
+        return min(
+            [round.id + 1 - kept, *rounds, *self._coordinator.relations.needed(self._name, kept)]
+        )
 
     def _write(self, pending: PendingRound, round: Round) -> list[FileMark]:
         disk, looks, files = self._place.disk, pending.looks, pending.files
@@ -240,23 +257,18 @@ class RoundRunner:
         )
         rates = self._coordinator.rates([path for look in looks for path in look.levels])
         odd = sum(r.odd for r in pending.reports)
-        after = self._coordinator.newest({look.other for look in looks} - {self._name, NOBODY})
-        since = self._coordinator.oldest(looks)
+        relations = self._coordinator.relations
         rounds = self._coordinator.rows(self._name).rounds.rounds
-        before = rounds[-1].turn if rounds else -1
-        done = JoinRound(
-            self._coordinator.turn + 1,
+        done = KeptRound(
+            relations.turn + 1,
             round.id,
             0,
             files,
-            seen,
-            written,
-            odd,
-            rates,
-            after,
-            since,
-            before,
-            pending.holds,
+            after=relations.newest({look.other for look in looks} - {self._name, NOBODY}),
+            since=relations.oldest({look.other: look.files for look in looks}),
+            before=rounds[-1].turn if rounds else -1,
+            holds=pending.holds,
+            notes=JoinNotes(seen, written, odd, rates).pack() if looks else {},
         )
         marks = [FileMark(f.path, f.size, f.crc) for f in files]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]

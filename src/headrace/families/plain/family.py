@@ -63,7 +63,7 @@ class Plain:
     def job(self, workplace: Workplace) -> PlainJob:
         from headrace.families.plain.job import PlainJob
 
-        return PlainJob()
+        return PlainJob(workplace.relations)
 
     def reader(self, archive: Archive) -> Reader:
         return PlainReader(archive)

@@ -18,11 +18,12 @@ from headrace.catalog.catalog import Registered
 from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
 from headrace.families.plain.rowlog import RowLog
 from headrace.quoting import quote_name
+from headrace.relations.rows import Relations
+from headrace.relations.tables import table_frame
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_nobodys, reason_of, why_failing
 from headrace.runtime.statistics import Load, Stopwatch
-from headrace.runtime.tables import TableState
 from headrace.sql.emit import emit_query
 from headrace.sql.query import Query
 
@@ -32,10 +33,13 @@ _Asked = tuple[DataFrame, str | None]
 
 class PlainJob:
     name = "plain"
-    folders = ("rows", "table")
+    folders = ("rows",)
+
+    def __init__(self, relations: Relations) -> None:
+        self._relations = relations
 
     def open(self, place: Place) -> PlainWork:
-        return PlainWork(place)
+        return PlainWork(place, self._relations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +54,17 @@ class _Start:
 class PlainWork:
     """Plain queries of one stream or table."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, relations: Relations) -> None:
         self._place = place
+        self._relations = relations
         self._queries: dict[int, Registered] = {}
         self._starts: dict[int, _Start] = {}
-        self._table = TableState(place) if place.relation.is_table else None
         self._log = RowLog(place)
 
     @property
     def reads_rows(self) -> bool:
-        return bool(self._queries) or self._table is not None
+        """Of a table not the round's rows: those it has with them."""
+        return bool(self._queries) and not self._place.relation.is_table
 
     def replan(self, change: Change) -> None:
         self._queries = dict(change.queries)
@@ -82,19 +87,26 @@ class PlainWork:
 
     def _answer_all(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
         outcome = Outcome()
-        if not self.reads_rows:
+        if not self._queries:
             self._let_go(round, outcome)
             return outcome
         with watch.stage("plain"):
             disk, folder = self._place.disk, plain_folder(self._place.folder, round.id)
             disk.clear(folder)
             table = self._keep_rows(batch, round, outcome)
+            is_shared = table is not None and len(self._queries) > 1
+            if table is not None and is_shared:
+                table.persist()
             own_s: dict[str, float] = {}
-            for registered in self._queries.values():
-                if registered.id not in outcome.faults:
-                    start = perf_counter()
-                    self._answer(registered, batch, table, round, outcome)
-                    own_s[str(registered.id)] = perf_counter() - start
+            try:
+                for registered in self._queries.values():
+                    if registered.id not in outcome.faults:
+                        start = perf_counter()
+                        self._answer(registered, batch, table, round, outcome)
+                        own_s[str(registered.id)] = perf_counter() - start
+            finally:
+                if table is not None and is_shared:
+                    table.unpersist()
             self._let_go(round, outcome)
             outcome.load = Load(priced={"plain": plain_price_s(len(self._queries))}, plain_s=own_s)
         return outcome
@@ -143,8 +155,8 @@ class PlainWork:
             return self._closed(spark, registered, round)
         if not round.census.rows:
             return None
-        if self._table is not None:
-            return None if table is None else (table, None)
+        if table is not None:
+            return table, None
         return self._log.read(spark, self._starts[registered.id].round_id), None
 
     def _closed(self, spark: SparkSession, registered: Registered, round: Round) -> _Asked | None:
@@ -188,8 +200,10 @@ class PlainWork:
     def _keep_rows(self, batch: Batch, round: Round, outcome: Outcome) -> DataFrame | None:
         """Note this round's rows for the queries that need more than the round; the table, if it is
         one."""
-        if self._table is not None:
-            return self._table.upsert(batch, round, outcome)
+        relation = self._place.relation
+        if relation.is_table:
+            files = self._relations.files(relation.name)
+            return table_frame(batch.frame.sparkSession, self._place.disk.root, relation, files)
         if self._stateful() and round.census.rows:
             good = batch.frame.where(f"({batch.kind()}) = {OK}")
             self._log.append(
@@ -218,7 +232,7 @@ class PlainWork:
 
     def _let_go(self, round: Round, outcome: Outcome) -> None:
         """Forget rounds of the row log that no query needs."""
-        if self._table is not None:
+        if self._place.relation.is_table:
             return
         stateful = [r.query for r in self._stateful() if r.id not in outcome.faults]
         if stateful:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers, falling
 from headrace.families.joins.bands import kernels
 from headrace.families.joins.bands.kernels import BandGroups, Runs
+from headrace.relations.arrays import Ints, Ints32, Numbers, falling
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 
 class BandGroups(NamedTuple):

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.bands.index import BandIndex
 from headrace.families.joins.bands.scattered import Scattered
 from headrace.families.joins.cost import (
@@ -25,11 +24,12 @@ from headrace.families.joins.cost import (
     RECORD_S,
     STEP_S,
 )
-from headrace.families.joins.image import Image
 from headrace.families.joins.levels import shapes
 from headrace.families.joins.levels.level import Level
 from headrace.families.joins.levels.shapes import Found, Rates
 from headrace.families.joins.stabbing.hot_points import hot_first
+from headrace.relations.arrays import Ints, Ints32, Numbers
+from headrace.relations.image import Image
 
 AT_ONCE, EVENTS_LEAST = 1 << 23, 16  # places of events and groups
 ASKED = 4  # events

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.bands.kernels import first_at_least, next_at_least
-from headrace.families.joins.selects.kernels import reach
+from headrace.relations.arrays import Ints, Ints32, Numbers
+from headrace.relations.kernels import reach
 
 ROOM = 1 << 21  # queries that are listed at a time
 # times as many: then it can be told what comes next; then looking for places is faster

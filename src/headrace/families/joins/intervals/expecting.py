@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.families.joins.arrays import Floats, Ints
-from headrace.families.joins.attributes import double_keys
 from headrace.families.joins.intervals.histogram import stabbing
 from headrace.families.joins.intervals.stab_counts import Density, domain_of
+from headrace.relations.arrays import Floats, Ints
+from headrace.relations.attributes import double_keys
 from headrace.sql.bands import double_of
 
 BUCKETS = 20

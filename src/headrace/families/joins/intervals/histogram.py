@@ -25,7 +25,6 @@ from enum import Enum
 
 import numpy as np
 
-from headrace.families.joins.arrays import Floats, Ints, Numbers
 from headrace.families.joins.intervals.histogram_kernels import Cuts, cluster
 from headrace.families.joins.intervals.stab_counts import Counts, Density, Steps
 from headrace.families.joins.intervals.step_fitting import (
@@ -37,6 +36,7 @@ from headrace.families.joins.intervals.step_fitting import (
     trace,
 )
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Floats, Ints, Numbers
 
 BUCKETS_MAX = 256
 WEIGHT_LEAST = 1e-300

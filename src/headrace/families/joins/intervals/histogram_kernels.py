@@ -11,7 +11,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.joins.arrays import Floats
+from headrace.relations.arrays import Floats
 
 Cuts = NDArray[np.int32]
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.intervals.kernels import (
     Located,
     Windows,
@@ -21,6 +20,7 @@ from headrace.families.joins.intervals.kernels import (
     fill,
     locate,
 )
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 LEAST, SHARE = 16, 2  # the limit of a window: ends, and which share of those open at its edge
 SCANNED = 16  # numbers that are compared faster all at once than by halves

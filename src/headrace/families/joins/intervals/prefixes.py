@@ -15,9 +15,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.intervals.index import offsets_of
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 BATCH = 4_096  # values that stay in the cache while groups go by
 

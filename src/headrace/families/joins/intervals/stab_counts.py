@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headrace.families.joins.arrays import Floats, Ints, Numbers
+from headrace.relations.arrays import Floats, Ints, Numbers
 
 Flags = NDArray[np.bool_]
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.families.joins.arrays import Floats, Ints
 from headrace.families.joins.intervals.histogram_kernels import Cuts, fit
 from headrace.families.joins.intervals.stab_counts import Counts
+from headrace.relations.arrays import Floats, Ints
 
 CELLS = 2048
 

@@ -14,9 +14,9 @@ from hashlib import sha256
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.plan import BAND, FILTER, Box, JoinShape
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)

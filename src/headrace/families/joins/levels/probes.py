@@ -17,23 +17,23 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import CatalogError
-from headrace.families.joins.arrays import Ints, Numbers
-from headrace.families.joins.attributes import Mask
 from headrace.families.joins.bands.probes import Bands
 from headrace.families.joins.cost import DENSE_MAX, ONE_BY_ONE, PREFIXES, summed
-from headrace.families.joins.image import Image
 from headrace.families.joins.intervals.index import IntervalIndex
 from headrace.families.joins.intervals.prefixes import PrefixIndex, Records
 from headrace.families.joins.levels import shapes
 from headrace.families.joins.levels.level import Level
 from headrace.families.joins.levels.shapes import Found, gathered
 from headrace.families.joins.plan import BAND, FILTER
-from headrace.families.joins.rowfiles import write_table
 from headrace.families.joins.selects import methods
 from headrace.families.joins.selects.index import Events, Rectangles, Rows
 from headrace.families.joins.selects.methods import METHODS, Lists, Methods
 from headrace.families.joins.selects.routing import Router
 from headrace.families.joins.stabbing.hot_points import hot_groups
+from headrace.relations.arrays import Ints, Numbers
+from headrace.relations.attributes import Mask
+from headrace.relations.image import Image
+from headrace.relations.row_files import write_table
 
 FILTERED_AT_ONCE = 1 << 16
 STABBED_AT_ONCE = 1 << 21  # records, or queries that are listed

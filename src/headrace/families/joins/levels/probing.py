@@ -10,34 +10,24 @@ each level of queries.  What goes back to the driver are the names and sizes of 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.evaluation.python_rows import python_rows
-from headrace.families.joins.arrays import Ints, Numbers, spread
-from headrace.families.joins.attributes import Mask, key_marks, keys, same
-from headrace.families.joins.image import Image
+from headrace.families.joins.levels.level_store import LevelStore, attributes, image_key
 from headrace.families.joins.levels.probes import Filters, Looked, Probes, Rates, Written
 from headrace.families.joins.plan import FILTER, JoinShape
-from headrace.families.joins.rounds import MORE, NONE
-from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
-from headrace.families.joins.selects.kernels import joining
-from headrace.families.joins.store import (
-    INDEX_BITS,
-    OK,
-    Store,
-    attributes,
-    coming,
-    image_key,
-    keys_key,
-)
-from headrace.values import Relation
+from headrace.relations.arrays import Ints, Numbers
+from headrace.relations.attributes import Mask, keys
+from headrace.relations.image import Image
+from headrace.relations.keeping import KeepTask, keep_batch
+from headrace.relations.rounds import NONE
+from headrace.relations.row_files import KIND, RowFile
+from headrace.relations.store import OK, coming, keys_key
 
 ODD_MAX = 100  # odd rows of a batch that are told; all are counted
 
@@ -60,20 +50,11 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
-    """What is the same for all batches of a round.  `own`: where rows of a table are found that now
-    go; `holds`: what is kept (`rounds.py`), of a stream that is only filtered what somebody may
-    read; `stamp`: part of the name of every file, so that none is written twice, whoever else still
-    works on the round."""
+class Task(KeepTask):
+    """The rows are kept, and looked up in these; of a stream that is only filtered, what somebody
+    may read is kept."""
 
-    root: str
-    folder: str
-    round_id: int
-    relation: Relation
-    own: tuple[RowFile, ...]
-    looks: tuple[Look, ...]
-    holds: str = MORE
-    stamp: str = ""
+    looks: tuple[Look, ...] = ()
 
 
 @dataclass(slots=True)
@@ -100,36 +81,15 @@ class Report:
         return Report(file, written, looked, found["odd"], found["odd_rows"], found["damage"])
 
 
-def take_batch(rows: pa.Table, task: Task, part: int, store: Store) -> Report:
+def take_batch(rows: pa.Table, task: Task, part: int, store: LevelStore) -> Report:
     """Rows have the relation's columns and their kind."""
+    if not task.relation.is_table:
+        rows = _passing(rows, task, store)
     file = keep_batch(rows, task, part, store)
     return Report(None) if file is None else look_all(file, task, store)
 
 
-# -- keeping ---------------------------------------------------------------------------------------
-
-
-def keep_batch(rows: pa.Table, task: Task, part: int, store: Store) -> RowFile | None:
-    """Write the batch as a row file; None if nothing has changed by it."""
-    relation = task.relation
-    if relation.is_table:
-        rows = _changes(rows, task, store)
-    else:
-        rows = _signed(_passing(rows, task, store), relation, COMES)
-    if not rows.num_rows:
-        return None
-    path = f"{task.folder}/{part:08d}{task.stamp}.rows.arrow"
-    size, crc = write_table(Path(task.root) / path, rows)
-    newest = (
-        None
-        if relation.time is None
-        else pc.max(rows.column(relation.time).cast(pa.int64())).as_py()
-    )
-    growth = int(rows.column(SIGN).to_numpy().sum(dtype=np.int64))
-    return RowFile(path, task.round_id, part, rows.num_rows, growth, newest, size, crc)
-
-
-def _passing(rows: pa.Table, task: Task, store: Store) -> pa.Table:
+def _passing(rows: pa.Table, task: Task, store: LevelStore) -> pa.Table:
     """Rows that somebody may read: all, unless there are only filters."""
     if task.holds != NONE:
         return rows
@@ -141,71 +101,6 @@ def _passing(rows: pa.Table, task: Task, store: Store) -> pa.Table:
             assert isinstance(level, Filters)
             found |= (own.valid | own.odd) & level.pass_some(own.values)
     return rows.filter(pa.array(found))
-
-
-def _changes(rows: pa.Table, task: Task, store: Store) -> pa.Table:
-    """A table's new rows, after those they replace; a row that says what is known already changes
-    nothing."""
-    relation = task.relation
-    old, new = _replaced(rows, task, store)
-    olds = store.rows(old) if old.size else rows.slice(0, 0)
-    is_known = _agree(olds, rows.take(new), [f.name for f in relation.fields])
-    comes = np.ones(rows.num_rows, np.bool_)
-    comes[new[is_known]] = False
-    if relation.deleted is not None:
-        comes &= ~rows.column(relation.deleted).combine_chunks().fill_null(False).to_numpy(
-            zero_copy_only=False
-        )
-    goes = ~is_known
-    places = [store.place(int(number)) for number in old[goes] >> INDEX_BITS]
-    was = [p[0] for p in places], [p[1] for p in places], old[goes] & ((1 << INDEX_BITS) - 1)
-    nowhere = [None] * int(comes.sum())
-    gone = _signed(olds.filter(pa.array(goes)), relation, GOES, was)
-    return pa.concat_tables(
-        [gone, _signed(rows.filter(pa.array(comes)), relation, COMES, (nowhere,) * 3)]
-    )
-
-
-def _signed(rows: pa.Table, relation: Relation, sign: int, was: Sequence[Any] = ()) -> pa.Table:
-    """Rows as they are kept; of a table's, where they were."""
-    columns = {f.name: rows.column(f.name) for f in relation.fields}
-    columns[KIND] = rows.column(KIND)
-    columns[SIGN] = pa.array(np.full(rows.num_rows, sign, np.int8))
-    for name, kind, places in zip(WAS, (pa.int64(), pa.int32(), pa.int32()), was, strict=False):
-        columns[name] = pa.array(places, kind)
-    return pa.table(columns)
-
-
-def _agree(a: pa.Table, b: pa.Table, columns: Sequence[str]) -> Mask:
-    """Where two tables have the same in these columns."""
-    found = np.ones(a.num_rows, np.bool_)
-    for name in columns:
-        found &= same(a.column(name).combine_chunks(), b.column(name).combine_chunks())
-    return found
-
-
-def _replaced(rows: pa.Table, task: Task, store: Store) -> tuple[Ints, Ints]:
-    """Rows of the table that have the key of a new one, and which new one."""
-    key = task.relation.key
-    image = store.keys(task.relation.name, key, task.own)
-    mark = key_marks(key, rows)
-    order = np.argsort(mark, kind="stable")
-    olds, news = _meeting(image, mark[order])
-    news = order[news]
-    is_same = _agree(store.rows(olds) if olds.size else rows.slice(0, 0), rows.take(news), key)
-    return olds[is_same], news[is_same]
-
-
-def _meeting(image: Image, marks: Ints) -> tuple[Ints, Ints]:
-    """Rows of an image that have one of these marks, which are in order, and the place of that."""
-    olds, news = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-    first, last = np.empty(marks.size, np.int64), np.empty(marks.size, np.int64)
-    for segment in image.segments:
-        joining(segment.b, marks, first, last)
-        counts = last - first
-        olds.append(segment.row[spread(first, counts)])
-        news.append(np.repeat(np.arange(marks.size), counts))
-    return np.concatenate(olds), np.concatenate(news)
 
 
 # -- looking up ------------------------------------------------------------------------------------
@@ -233,7 +128,7 @@ def _events(rows: pa.Table, look: Look) -> _Events:
     return _Events(found[np.argsort(by[found], kind="stable")], b.values, a.values, odd)
 
 
-def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report) -> Mask:
+def look_up(file: RowFile, look: Look, task: Task, store: LevelStore, report: Report) -> Mask:
     """Whom the rows of a file affect by one shape; the odd ones among them."""
     events = _events(store.table(file), look)
     is_filter = look.shape.kind == FILTER
@@ -250,7 +145,7 @@ def look_up(file: RowFile, look: Look, task: Task, store: Store, report: Report)
     return events.odd
 
 
-def look_all(file: RowFile, task: Task, store: Store) -> Report:
+def look_all(file: RowFile, task: Task, store: LevelStore) -> Report:
     """Whom the rows of a file affect by any shape."""
     report = Report(file)
     odd = np.zeros(file.rows, np.bool_)
@@ -270,7 +165,7 @@ def look_all(file: RowFile, task: Task, store: Store) -> Report:
     return report
 
 
-def _keep(task: Task, store: Store) -> None:
+def _keep(task: Task, store: LevelStore) -> None:
     levels = [path for look in task.looks for path in look.levels]
     images = [
         image_key(look.other, look.shape, 1 - look.side)
@@ -279,4 +174,4 @@ def _keep(task: Task, store: Store) -> None:
     ]
     if task.relation.is_table:
         images.append(keys_key(task.relation.name, task.relation.key))
-    store.keep(task.relation.name, levels, images)
+    store.keep(task.relation.name, images, levels)

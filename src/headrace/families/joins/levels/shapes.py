@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers, spread
 from headrace.families.joins.cost import summed
 from headrace.families.joins.intervals.prefixes import Records
 from headrace.families.joins.selects.kernels import Nodes
 from headrace.families.joins.selects.methods import Lists
+from headrace.relations.arrays import Ints, Ints32, Numbers, spread
 
 FILE_BYTES = 1 << 25  # of records, before they are compressed
 Rates = Mapping[str, Sequence[float]]

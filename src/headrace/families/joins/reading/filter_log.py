@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
-from headrace.families.joins.attributes import keys
 from headrace.families.joins.plan import Share
 from headrace.families.joins.reading.history import History
 from headrace.families.joins.reading.remaining_conditions import (
@@ -17,8 +16,9 @@ from headrace.families.joins.reading.remaining_conditions import (
     empty_answer,
     never_asked,
 )
-from headrace.families.joins.rounds import JoinRound
-from headrace.families.joins.store import Store
+from headrace.relations.attributes import keys
+from headrace.relations.rounds import KeptRound
+from headrace.relations.store import Store
 from headrace.sql.query import Query
 
 
@@ -56,7 +56,7 @@ class FilterLog:
     def read_all(self) -> pa.Table:
         return self._answers([self._turns[turn] for turn in self.rounds()])
 
-    def _answers(self, rounds: Sequence[JoinRound]) -> pa.Table:
+    def _answers(self, rounds: Sequence[KeptRound]) -> pa.Table:
         with self._lock:
             found = [self._store.table(file) for done in rounds for file in done.files]
         return pa.concat_tables([empty_answer(self._query), *map(self._of, found)])

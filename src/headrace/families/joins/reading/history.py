@@ -11,14 +11,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints
-from headrace.families.joins.attributes import Mask
-from headrace.families.joins.image import Image
 from headrace.families.joins.plan import JoinShape
 from headrace.families.joins.reading.image_cache import Span, Spans
-from headrace.families.joins.rounds import JoinRound, JoinRounds
-from headrace.families.joins.rowfiles import RowFile
-from headrace.families.joins.store import INDEX_BITS, Store
+from headrace.relations.arrays import Ints
+from headrace.relations.attributes import Mask
+from headrace.relations.image import Image
+from headrace.relations.rounds import KeptRound, KeptRounds
+from headrace.relations.row_files import RowFile
+from headrace.relations.store import INDEX_BITS, Store
 from headrace.runtime.ledger import Ledger
 
 NEVER = np.iinfo(np.int64).max
@@ -63,8 +63,8 @@ class History:
         self.relation = relation
         self._ledger = ledger
         self._store = store
-        self._rounds = JoinRounds(ledger)
-        self._new: list[JoinRound] = []
+        self._rounds = KeptRounds(ledger)
+        self._new: list[KeptRound] = []
         self._oldest = NEVER
         self._begin()
 
@@ -76,7 +76,7 @@ class History:
         self._spans = Spans(self.relation, self._store, self._files, self.narrowed)
 
     @property
-    def rounds(self) -> Sequence[JoinRound]:
+    def rounds(self) -> Sequence[KeptRound]:
         return self._rounds.rounds
 
     @property
@@ -124,7 +124,7 @@ class History:
         while len(self._newest) > 1 and self._newest[1][1] < self.rounds[0].turn:
             del self._newest[0]
 
-    def _take(self, rounds: Sequence[JoinRound]) -> None:
+    def _take(self, rounds: Sequence[KeptRound]) -> None:
         went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
         turns = [
             (self._store.number(self.relation, file), done.turn)

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.families.joins.image import Image
+from headrace.families.joins.levels.level_store import attributes
 from headrace.families.joins.plan import JoinShape
-from headrace.families.joins.rowfiles import RowFile
-from headrace.families.joins.store import INDEX_BITS, Store, attributes, coming
+from headrace.relations.image import Image
+from headrace.relations.row_files import RowFile
+from headrace.relations.store import INDEX_BITS, Store, coming
 
 TURNS = 64
 SPANS_MAX = 64

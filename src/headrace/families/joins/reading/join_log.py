@@ -21,8 +21,7 @@ import pyarrow.compute as pc
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
-from headrace.families.joins.arrays import Ints
-from headrace.families.joins.image import Image
+from headrace.families.joins.levels.level_store import attributes
 from headrace.families.joins.plan import Share, filter_share, horizon_us, share
 from headrace.families.joins.reading.filter_log import FilterLog
 from headrace.families.joins.reading.history import NEVER, History
@@ -35,9 +34,11 @@ from headrace.families.joins.reading.remaining_conditions import (
     never_asked,
 )
 from headrace.families.joins.reading.turn_batches import Events, blocks, pairs_in
-from headrace.families.joins.rounds import JoinRound
-from headrace.families.joins.rowfiles import KIND, SIGN
-from headrace.families.joins.store import INDEX_BITS, OK, Store, attributes
+from headrace.relations.arrays import Ints
+from headrace.relations.image import Image
+from headrace.relations.rounds import KeptRound
+from headrace.relations.row_files import KIND, SIGN
+from headrace.relations.store import INDEX_BITS, OK, Store
 from headrace.runtime.ledger import Ledger
 from headrace.sql.query import Query
 from headrace.values import Relation
@@ -147,7 +148,7 @@ class JoinLog:
         self._store = store
         self._has_table = any(relation.is_table for relation in relations)
         self._times = [relation.time for relation in relations]
-        self._turns: dict[int, list[tuple[int, JoinRound]]] = {}
+        self._turns: dict[int, list[tuple[int, KeptRound]]] = {}
         turns = [
             (side, done)
             for side, history in enumerate(sides)
@@ -215,7 +216,7 @@ class JoinLog:
                 hint="read again: results(), or watch() without since",
             )
 
-    def _rounds(self, side: int, turns: Sequence[int]) -> list[JoinRound]:
+    def _rounds(self, side: int, turns: Sequence[int]) -> list[KeptRound]:
         return [done for turn in turns for own, done in self._turns[turn] if own == side]
 
     def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
@@ -230,7 +231,7 @@ class JoinLog:
 
     # -- pairs -------------------------------------------------------------------------------------
 
-    def _pairs(self, side: int, rounds: Sequence[JoinRound], size: int) -> list[_Pairs]:
+    def _pairs(self, side: int, rounds: Sequence[KeptRound], size: int) -> list[_Pairs]:
         """Of the events of a side, beside so many pairs that were found."""
         events = self._events(side, rounds)
         if not events.row.size:
@@ -270,7 +271,7 @@ class JoinLog:
                 hint="watch() reads turn by turn; or a narrower range, or raise the limit",
             )
 
-    def _events(self, side: int, rounds: Sequence[JoinRound]) -> Events:
+    def _events(self, side: int, rounds: Sequence[KeptRound]) -> Events:
         """Rows of rounds that are events of the shape, in order of what they meet by."""
         parts = []
         for done, file in [(own, file) for own in rounds for file in own.files]:
@@ -288,7 +289,7 @@ class JoinLog:
         every = Events(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
         return Events(*(column[np.argsort(every.b, kind="stable")] for column in every))
 
-    def _found_since(self, side: int, done: JoinRound, events: pa.Table) -> int:
+    def _found_since(self, side: int, done: KeptRound, events: pa.Table) -> int:
         """When the oldest rows came that events of a turn may find.  Older ones may be kept, for
         others: it has not looked at them, or they are too old for this query."""
         found = done.since.get(self._sides[1 - side].relation, done.turn)

@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.errors import ServingError
-from headrace.families.joins.arrays import Ints
-from headrace.families.joins.rounds import JoinRound, JoinRounds, part_of
-from headrace.families.joins.rowfiles import map_table
-from headrace.families.joins.store import Store
+from headrace.families.joins.levels.level_store import LevelStore
+from headrace.families.joins.levels.notes import notes_of, part_of
 from headrace.records import reading
+from headrace.relations.arrays import Ints
+from headrace.relations.rounds import KeptRound, KeptRounds
+from headrace.relations.row_files import map_table
 from headrace.runtime.ledger import Ledger
 
 
@@ -37,7 +38,7 @@ class Notice:
     _kind: str
     _side: int
     _level: str
-    _store: Store
+    _store: LevelStore
 
     def affected(self) -> tuple[Ints, Ints]:
         """Row (its place in the rows' file) and query id of each pair, each once."""
@@ -54,21 +55,22 @@ class Notices:
     def __init__(self, root: Path, ledger: Ledger) -> None:
         self._root = root
         self._ledger = ledger
-        self._store = Store(root)
+        self._store = LevelStore(root)
 
     def after(self, round_id: int) -> Iterator[Notice]:
         """Of rounds later than this one, oldest first."""
         self._ledger.refresh()
-        for done in JoinRounds(self._ledger, round_id).refresh():
+        for done in KeptRounds(self._ledger, round_id).refresh():
             yield from self._of(done)
 
-    def _of(self, done: JoinRound) -> Iterator[Notice]:
+    def _of(self, done: KeptRound) -> Iterator[Notice]:
         files: Mapping[int, str] = {file.part: file.path for file in done.files}
-        for written in done.written:
+        notes = notes_of(done, self._ledger.folder)
+        for written in notes.written:
             with reading(
                 self._root / written.path, f"what round {done.round_id} says of its records"
             ):
-                seen = done.seen[written.look]
+                seen = notes.seen[written.look]
                 level = seen.levels[written.level]
                 is_there = (self._root / level).is_file()
             if not is_there:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Numbers, spread
 from headrace.families.joins.bands.kernels import first_above, next_at_least
-from headrace.families.joins.image import Image
 from headrace.families.joins.plan import BAND, Box
-from headrace.families.joins.selects.kernels import joining, reach
+from headrace.relations.arrays import Ints, Numbers, spread
+from headrace.relations.image import Image
+from headrace.relations.kernels import joining, reach
 
 
 class Run(NamedTuple):

@@ -19,10 +19,10 @@ from headrace.errors import ServingError
 from headrace.evaluation.arrow import arrow_type
 from headrace.evaluation.finish import why_unsupported
 from headrace.evaluation.vectors import FinishError
-from headrace.families.joins.arrays import Ints, Numbers
-from headrace.families.joins.attributes import Mask, compiled, double_keys, keys, numbers, same
 from headrace.families.joins.conditions import Conditions
-from headrace.families.joins.rowfiles import KIND
+from headrace.relations.arrays import Ints, Numbers
+from headrace.relations.attributes import Mask, compiled, double_keys, keys, numbers, same
+from headrace.relations.row_files import KIND
 from headrace.sql.bands import LEAST, MOST, Band, conjunction
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr, walk

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers, falling
 from headrace.families.joins.selects import kernels
 from headrace.families.joins.selects.kernels import Nodes, SelectGroups
+from headrace.relations.arrays import Ints, Ints32, Numbers, falling
+from headrace.relations.kernels import joining
 
 EVENTS_AT_ONCE, EVENTS_LEAST = 4_096, 64
 ROOM = 1 << 22  # records for which memory is taken, however few they are
@@ -90,7 +91,7 @@ class SelectIndex:
     def probe(self, rows: Rows, events: Events) -> Nodes:
         """The records of all events."""
         first, last = np.empty(events.b.size, np.int64), np.empty(events.b.size, np.int64)
-        kernels.joining(rows.b, events.b, first, last)
+        joining(rows.b, events.b, first, last)
         return self.probe_met(rows.c, first, last, events.a)
 
     def probe_met(self, row_c: Numbers, first: Ints, last: Ints, event_a: Numbers) -> Nodes:

@@ -19,11 +19,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.intervals.index import IntervalIndex, offsets_of
 from headrace.families.joins.intervals.kernels import Located, fill, order_by_window
 from headrace.families.joins.selects.index import Events, Rectangles, Rows, SelectIndex
-from headrace.families.joins.selects.kernels import Nodes, joining
+from headrace.families.joins.selects.kernels import Nodes
 from headrace.families.joins.selects.ungrouped import (
     Boxes,
     Marks,
@@ -32,6 +31,8 @@ from headrace.families.joins.selects.ungrouped import (
     name_listed,
     select_stabbed,
 )
+from headrace.relations.arrays import Ints, Ints32, Numbers
+from headrace.relations.kernels import joining
 
 METHODS = ("groups", "hotspots", "select_first", "join_first")
 ALPHA = 0.001  # a group of this share of all queries is hot

@@ -27,9 +27,9 @@ from time import thread_time
 import numpy as np
 
 from headrace.errors import CatalogError
-from headrace.families.joins.arrays import Floats, Ints, Numbers
 from headrace.families.joins.selects.index import Events, Rows
 from headrace.families.joins.selects.methods import METHODS, Found, Met, Methods, Shape
+from headrace.relations.arrays import Floats, Ints, Numbers
 
 BATCH, FEW = 512, 8  # events that are timed together, and which part of them once more
 # a method gets as many as take so long; groups are dear for few events

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.selects.index import Rectangles
-from headrace.families.joins.selects.kernels import reach
+from headrace.relations.arrays import Ints, Ints32, Numbers
+from headrace.relations.kernels import reach
 
 LEAF = 16
 

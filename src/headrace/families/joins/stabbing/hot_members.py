@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.stabbing.interval_slots import ROOM, IntervalSlots, widened
+from headrace.relations.arrays import Ints, Numbers
 
 
 class Commons(NamedTuple):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 HOT_SHARE, HOT_LEAST = 256, 16  # a hot group has one of so many ranges, and at least so many
 

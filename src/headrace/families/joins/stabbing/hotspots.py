@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Numbers
 from headrace.families.joins.stabbing.hot_members import HotMembers
 from headrace.families.joins.stabbing.interval_slots import ROOM, IntervalSlots, widened
 from headrace.families.joins.stabbing.partition import Partition
+from headrace.relations.arrays import Ints, Numbers
 
 SCATTERED = -1
 

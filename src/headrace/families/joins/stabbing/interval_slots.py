@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Numbers
+from headrace.relations.arrays import Ints, Numbers
 
 ROOM = 64
 

@@ -15,7 +15,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.stabbing.sorted_blocks import (
     FREE,
     USED,
@@ -27,6 +26,7 @@ from headrace.families.joins.stabbing.sorted_blocks import (
     note_least,
     put,
 )
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 BASE, MADE, LIVE, LOST, LARGEST, BUILDS = range(6)
 """Groups of the last rebuild, those and later ones, those with members; witnesses lost; no group

@@ -23,7 +23,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
 from headrace.families.joins.stabbing.interval_slots import ROOM, IntervalSlots, widened
 from headrace.families.joins.stabbing.kernels import (
     BASE,
@@ -52,6 +51,7 @@ from headrace.families.joins.stabbing.sorted_blocks import (
     new_sorted_blocks,
     with_room,
 )
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 BULK_SHARE = 32
 """Where more than one in so many is new, making all anew takes less time than one join after the

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-from headrace.families.joins.arrays import Ints, Ints32, Numbers
+from headrace.relations.arrays import Ints, Ints32, Numbers
 
 BLOCK = 512
 """Entries of a block at the most, where nothing else is asked for."""

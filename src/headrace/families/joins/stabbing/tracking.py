@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.families.joins.arrays import Ints
 from headrace.families.joins.levels.level import Level, groupings, is_double
 from headrace.families.joins.plan import JoinShape
 from headrace.families.joins.stabbing.hotspots import Hotspots
+from headrace.relations.arrays import Ints
 
 ALPHA, EPSILON = 0.001, 0.5
 MANY = 64  # ranges that are worth being added together

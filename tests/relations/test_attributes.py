@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.families.joins.attributes import key_marks, keys, marks, numbers, same
-from headrace.families.joins.plan import WIDEST, is_exact
+from headrace.relations.attributes import key_marks, keys, marks, numbers, same
+from headrace.relations.comparing import WIDEST, is_exact
 from headrace.sql.bands import double_key
 from headrace.sql.tree import Column
 from headrace.values import (

@@ -10,16 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.families.joins import image, store
-from headrace.families.joins.image import Image
+from headrace.families.joins.levels.level_store import LevelStore
 from headrace.families.joins.plan import BAND, JoinShape
-from headrace.families.joins.rowfiles import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
-from headrace.families.joins.store import INDEX_BITS, Store
+from headrace.relations import image, store
+from headrace.relations.image import Image
+from headrace.relations.row_files import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
+from headrace.relations.store import INDEX_BITS, Store
 from headrace.runtime.family import LATE, OK
 from headrace.sql.tree import Column
 from headrace.values import BIGINT
 
-JOINT = JoinShape(("r", "s"), BAND, ((Column("b", BIGINT),), (Column("b", BIGINT, 1),)))
+SHAPE = JoinShape(("r", "s"), BAND, ((Column("b", BIGINT),), (Column("b", BIGINT, 1),)))
 Place = tuple[int, int, int]
 
 
@@ -88,7 +89,7 @@ def test_images_are_those_made_anew(tmp_path: Path, ratio: int, seed: int) -> No
     chance = Random(seed)
     with patch.object(image, "RATIO", ratio), patch.object(store, "OPEN_MAX", 3):
         for _ in range(15):
-            own, files, made = Store(tmp_path), list[RowFile](), Files(tmp_path, chance)
+            own, files, made = LevelStore(tmp_path), list[RowFile](), Files(tmp_path, chance)
             for round_id in range(8):
                 new = list[RowFile]()
                 for _ in range(chance.choice([1, 1, 2])):  # the last time counts
@@ -96,7 +97,7 @@ def test_images_are_those_made_anew(tmp_path: Path, ratio: int, seed: int) -> No
                     new = [made.write(round_id, 0, there)]
                     new += [made.write(round_id, 1, {})] if chance.random() < 0.5 else []
                     for known in (files, [*files, *new], files):
-                        found = placed(own, own.image("r", known, JOINT, 0))
+                        found = placed(own, own.image("r", known, SHAPE, 0))
                         expected = made.there(known)
                         big = (None, 2**63 - 1)  # null, or too large
                         assert found == {place: b for place, b in expected.items() if b not in big}

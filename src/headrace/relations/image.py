@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.joins.arrays import Ints, Numbers
+from headrace.relations.arrays import Ints, Numbers
 
 RATIO = 8
 

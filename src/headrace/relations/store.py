@@ -1,10 +1,9 @@
-"""Row files and levels of a home, each opened once, and images of rows that are brought up to date
-as files come.
+"""Row files of a home, each opened once, and images of rows that are brought up to date as files come.
 
 Workers and readers have a store each.  A file never changes, so what is made of it is kept by its
-name; one that has changed all the same is said to be damaged.  A worker lives long, and each change
-of queries makes new levels: it keeps what the newest batch of each relation asked for
-(`Store.keep`).  A reader says nothing, and keeps what it had.
+name; one that has changed all the same is said to be damaged.  A worker lives long: it keeps what
+the newest batch of each relation asked for (`Store.keep`).  A reader says nothing, and keeps what
+it had.
 """
 
 from __future__ import annotations
@@ -18,13 +17,10 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from headrace.families.joins.arrays import Ints
-from headrace.families.joins.attributes import Attribute, Mask, key_marks, keys, marks, numbers
-from headrace.families.joins.image import Image
-from headrace.families.joins.levels.level import Level, level_name
-from headrace.families.joins.levels.probes import Prober, prober
-from headrace.families.joins.plan import BAND, JoinShape
-from headrace.families.joins.rowfiles import (
+from headrace.relations.arrays import Ints
+from headrace.relations.attributes import Attribute, Mask, key_marks, keys
+from headrace.relations.image import Image
+from headrace.relations.row_files import (
     COMES,
     GOES,
     KIND,
@@ -35,8 +31,6 @@ from headrace.families.joins.rowfiles import (
     file_state,
     map_table,
 )
-from headrace.records import reading
-from headrace.runtime.ledger import damaged
 
 OK = 0
 OPEN_MAX = 4_096
@@ -48,13 +42,15 @@ NO_ROWS: Ints = np.empty(0, np.int64)
 K = TypeVar("K")
 V = TypeVar("V")
 OfFile = Callable[[RowFile], tuple[Attribute, Attribute]]
+S = TypeVar("S", bound="Store")
+_workers: dict[str, Store] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a batch was looked up in, and how many batches there had been."""
+    """What a batch asked for, and how many batches there had been."""
 
-    levels: frozenset[str]
+    files: frozenset[str]
     images: frozenset[Hashable]
     at: int
 
@@ -72,12 +68,11 @@ class Store:
     def __init__(self, root: Path) -> None:
         self._root = root
         self._tables: OrderedDict[RowFile, tuple[State | None, pa.Table]] = OrderedDict()
-        self._levels: OrderedDict[str, Level] = OrderedDict()
-        self._probers: OrderedDict[tuple[str, int], Prober] = OrderedDict()
         self._files: dict[int, RowFile] = {}
         self._numbers: dict[RowFile, int] = {}
         self._places: dict[tuple[str, int, int], int] = {}
         self._images: dict[Hashable, _Kept] = {}
+        self._there: dict[Hashable, tuple[Image, Ints]] = {}
         self._asked: dict[str, _Asked] = {}
         self._batches = self._numbered = 0
 
@@ -90,14 +85,7 @@ class Store:
         state = file_state(path)
         if file in self._tables and state is not None and state != self._tables[file][0]:
             del self._tables[file]
-        return _opened(self._tables, file, lambda: (state, map_table(path, file.size, file.crc)))[1]
-
-    def level(self, path: str) -> Level:
-        return _opened(self._levels, path, lambda: _level(self._root / path))
-
-    def prober(self, path: str, kind: str, side: int) -> Prober:
-        """A level, arranged for events of one side."""
-        return _opened(self._probers, (path, side), lambda: prober(kind, self.level(path), side))
+        return opened(self._tables, file, lambda: (state, map_table(path, file.size, file.crc)))[1]
 
     def place(self, number: int) -> tuple[int, int]:
         """Round and part of a file."""
@@ -123,14 +111,6 @@ class Store:
 
     # -- images ------------------------------------------------------------------------------------
 
-    def image(self, relation: str, files: Sequence[RowFile], shape: JoinShape, side: int) -> Image:
-        """The rows that are there with these files, as rows of one side of a shape, in order of
-        what they meet by."""
-        key = image_key(relation, shape, side)
-        return self._image(
-            key, relation, files, lambda file: attributes(shape, side, self.table(file))
-        )
-
     def keys(self, relation: str, columns: tuple[str, ...], files: Sequence[RowFile]) -> Image:
         """The rows of a table that are there, by key."""
 
@@ -140,6 +120,15 @@ class Store:
             return Attribute(key_marks(columns, rows), every, none), keys(None, rows)
 
         return self._image(keys_key(relation, columns), relation, files, by_key)
+
+    def there(self, relation: str, columns: tuple[str, ...], files: Sequence[RowFile]) -> Ints:
+        """The numbers of the rows of a table that are there, in order."""
+        image, key = self.keys(relation, columns, files), keys_key(relation, columns)
+        known = self._there.get(key)
+        if known is None or known[0] is not image:
+            rows = np.sort(np.concatenate([NO_ROWS, *(s.row for s in image.segments)]))
+            known = self._there[key] = image, rows
+        return known[1]
 
     def _image(
         self, key: Hashable, relation: str, files: Sequence[RowFile], of_file: OfFile
@@ -205,24 +194,25 @@ class Store:
 
     # -- what is kept ------------------------------------------------------------------------------
 
-    def keep(self, relation: str, levels: Collection[str], images: Collection[Hashable]) -> None:
-        """A batch of the relation was looked up in these: what it asked for before may go.  What
-        others were looked up in stays, as relations take turns, unless they have been idle for
-        long."""
+    def keep(
+        self, relation: str, images: Collection[Hashable], files: Collection[str] = ()
+    ) -> None:
+        """A batch of the relation asked for these images, and for these other files: what it asked
+        for before may go.  What others asked for stays, as relations take turns, unless they have
+        been idle for long."""
         self._batches += 1
-        self._asked[relation] = _Asked(frozenset(levels), frozenset(images), self._batches)
-        self._asked = {
-            r: own for r, own in self._asked.items() if self._batches - own.at <= IDLE_MAX
-        }
-        kept_levels = frozenset[str]().union(*(own.levels for own in self._asked.values()))
-        kept_images = frozenset[Hashable]().union(*(own.images for own in self._asked.values()))
-        for path in self._levels.keys() - kept_levels:
-            del self._levels[path]
-        for key in [key for key in self._probers if key[0] not in kept_levels]:
-            del self._probers[key]
-        for name in self._images.keys() - kept_images:
+        self._asked[relation] = _Asked(frozenset(files), frozenset(images), self._batches)
+        self._asked = {r: o for r, o in self._asked.items() if self._batches - o.at <= IDLE_MAX}
+        asked = self._asked.values()
+        self._keep_files(frozenset[str]().union(*(own.files for own in asked)))
+        kept = frozenset[Hashable]().union(*(own.images for own in asked))
+        for name in self._images.keys() - kept:
             del self._images[name]
+            self._there.pop(name, None)
         self._drop_numbers()
+
+    def _keep_files(self, kept: Collection[str]) -> None:
+        """Let go of what was made of other files than these; row files are let go of by number."""
 
     def _drop_numbers(self) -> None:
         """Of files in no image; many at a time, for all images are gone through."""
@@ -237,9 +227,12 @@ class Store:
         }
 
 
-def image_key(relation: str, shape: JoinShape, side: int) -> Hashable:
-    """By which an image of rows is kept."""
-    return relation, shape.kind, shape.meets[side], shape.ranged[side]
+def worker_store(root: str, kind: type[S]) -> S:
+    """A worker's own, for as long as it lives; of the kind with the most that it was asked for."""
+    found = _workers.get(root)
+    if not isinstance(found, kind):
+        found = _workers[root] = kind(Path(root))
+    return found
 
 
 def keys_key(relation: str, columns: tuple[str, ...]) -> Hashable:
@@ -253,24 +246,7 @@ def coming(rows: pa.Table) -> Mask:
     return found
 
 
-def attributes(shape: JoinShape, side: int, rows: pa.Table) -> tuple[Attribute, Attribute]:
-    """What rows of a side meet by, and what their range is of."""
-    if shape.kind == BAND:
-        return numbers(shape.meets[side][0], rows), keys(None, rows)
-    return marks(shape.meets[side], rows), keys(shape.ranged[side], rows)
-
-
-def _level(path: Path) -> Level:
-    """Its name says what it holds."""
-    with reading(path):
-        data = path.read_bytes()
-    if path.name != level_name(data):
-        raise damaged(path, "does not match its checksum")
-    with reading(path):
-        return Level.unpack(data)
-
-
-def _opened(kept: OrderedDict[K, V], key: K, load: Callable[[], V]) -> V:
+def opened(kept: OrderedDict[K, V], key: K, load: Callable[[], V]) -> V:
     """The newest few are kept open."""
     if key not in kept:
         kept[key] = load()

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.evaluation.finish import Finish, compile_finish
-from headrace.families.joins.arrays import Ints, Numbers
-from headrace.families.joins.plan import WIDEST, is_exact
+from headrace.relations.arrays import Ints, Numbers
+from headrace.relations.comparing import WIDEST, is_exact
 from headrace.sql.bands import MOST
 from headrace.sql.tree import Column, Expr, walk
 

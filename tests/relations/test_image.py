@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.families.joins.image import RATIO, Image
+from headrace.relations.image import RATIO, Image
 
 
 @settings(deadline=None, max_examples=100)

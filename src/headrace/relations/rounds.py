@@ -1,9 +1,8 @@
-"""What a round of a relation left for its joins, as a file of the round; and all such rounds of a
-relation.
+"""What a round of a relation left of its rows, as a file of the round; and all such rounds of a relation.
 
-Rounds of relations that are joined come one after the other, whoever they are of, and each has a
-*turn*, the number of its turn.  So a pair of rows is answered by the later of them, and every
-reader sees the same order.
+Rounds of relations that are looked up in each other come one after the other, whoever they are of,
+and each has a *turn*, a number that grows with each of them.  So a pair of rows is answered by the
+later of them, and every reader sees the same order.
 """
 
 from __future__ import annotations
@@ -13,100 +12,71 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from headrace.families.joins.levels.probes import Rates, Written
-from headrace.families.joins.rowfiles import RowFile
 from headrace.records import check_path, decode, reading
+from headrace.relations.row_files import RowFile
 from headrace.runtime.ledger import Ledger
 
-KIND = "joins"
+FOLDER = "kept"
 MORE, ALL, NONE = "more", "all", "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """A shape as a round saw it, from the side its events are on: the queries of its levels."""
-
-    kind: str
-    side: int
-    levels: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class JoinRound:
-    """`version` of the catalog it was answered with; `rates` of methods by level, as they are known
-    now; `after`: the newest rounds of the relations it looked at; `since`: the turns in which the
-    oldest rows came that it found; `before`: the turn of the relation before this one.
+class KeptRound:
+    """`version` of the catalog it was answered with; `after`: the newest rounds of the relations it
+    looked at; `since`: the turns in which the oldest rows came that it found; `before`: the turn of
+    the relation before this one; `notes`: what families say of the round, by family.
 
     `holds`: its files are more rows of the relation, or all there are, or not all that came: then
-    rows of rounds before are not joined any more."""
+    rows of rounds before are not looked up any more."""
 
     turn: int
     round_id: int
     version: int
     files: tuple[RowFile, ...]
-    seen: tuple[Seen, ...] = ()
-    written: tuple[Written, ...] = ()
-    odd: int = 0
-    rates: Mapping[str, Rates] = field(default_factory=dict)
     after: Mapping[str, int] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
     before: int = -1
     holds: str = MORE
+    notes: Mapping[str, Any] = field(default_factory=dict)
 
     def pack(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
 
     @staticmethod
-    def unpack(data: bytes, version: int) -> JoinRound:
+    def unpack(data: bytes, version: int) -> KeptRound:
         """ValueError where it is not what `pack` writes."""
-        found = replace(decode(JoinRound, json.loads(data)), version=version)
+        found = replace(decode(KeptRound, json.loads(data)), version=version)
         if found.holds not in (MORE, ALL, NONE):
             raise ValueError(f"holds: {found.holds}")
-        for path in (
-            *(f.path for f in found.files),
-            *(level for look in found.seen for level in look.levels),
-        ):
-            check_path(path)
-        parts = {file.part for file in found.files}
-        for w in found.written:
-            check_path(w.path)
-            if part_of(w.path) not in parts:
-                raise ValueError(f"{w.path}: of rows the round has not kept")
-            if not (
-                0 <= w.look < len(found.seen) and 0 <= w.level < len(found.seen[w.look].levels)
-            ):
-                raise ValueError(f"{w.path}: of a level the round has not seen")
+        for file in found.files:
+            check_path(file.path)
         return found
 
 
-def part_of(path: str) -> int:
-    """The part of a round's rows that a file of records is of."""
-    return int(path.rpartition("/")[2].partition(".")[0])
-
-
 def round_folder(folder: str, round_id: int) -> str:
-    return f"{folder}/{KIND}/{round_id:012d}"
+    return f"{folder}/{FOLDER}/{round_id:012d}"
 
 
 def round_path(folder: str, round_id: int) -> str:
     return f"{round_folder(folder, round_id)}/round.json"
 
 
-class JoinRounds:
-    """The committed rounds of a relation that had joins and are kept, oldest first."""
+class KeptRounds:
+    """The committed rounds of a relation that kept rows and are themselves kept, oldest first."""
 
     def __init__(self, ledger: Ledger, after: int = -1) -> None:
         """Only those later than `after`."""
         self._ledger = ledger
-        self.rounds: list[JoinRound] = []
-        self.base = 0  # rows of rounds from this one on may be joined
+        self.rounds: list[KeptRound] = []
+        self.base = 0  # rows of rounds from this one on may be looked up
         self._looked = after
 
-    def refresh(self) -> Sequence[JoinRound]:
+    def refresh(self) -> Sequence[KeptRound]:
         """Take in what was committed since; those that were new."""
         newest = self._ledger.newest
-        first = 0 if newest is None else newest.keep.get(KIND, newest.round_id + 1)
+        first = 0 if newest is None else newest.keep.get(FOLDER, newest.round_id + 1)
         while self.rounds and self.rounds[0].round_id < first:
             del self.rounds[0]
         rounds = self._ledger.rounds
@@ -120,11 +90,11 @@ class JoinRounds:
         return new
 
     @property
-    def joinable(self) -> Sequence[JoinRound]:
-        """Those whose rows may be joined."""
+    def joinable(self) -> Sequence[KeptRound]:
+        """Those whose rows may be looked up."""
         return self.rounds[bisect_left(self.rounds, self.base, key=lambda done: done.round_id) :]
 
-    def check_after(self, others: Mapping[str, JoinRounds], until: int | None = None) -> None:
+    def check_after(self, others: Mapping[str, KeptRounds], until: int | None = None) -> None:
         """Is all there that the newest round, `until` a turn, has looked at?  A lost manifest looks
         like a round that was never committed, and only who has built on it knows."""
         newest = next(
@@ -156,10 +126,10 @@ class JoinRounds:
 
     @property
     def newest_id(self) -> int:
-        """The newest committed round of the relation, with joins or without."""
+        """The newest committed round of the relation, whether it kept rows or not."""
         return -1 if self._ledger.newest is None else self._ledger.newest.round_id
 
-    def _read(self, round_id: int) -> JoinRound | None:
+    def _read(self, round_id: int) -> KeptRound | None:
         manifest = self._ledger.read(round_id)
         path = round_path(self._ledger.folder, round_id)
         mark = next((mark for mark in manifest.files if mark.path == path), None)
@@ -167,4 +137,4 @@ class JoinRounds:
             return None
         data = self._ledger.check(mark)
         with reading(Path(path)):
-            return JoinRound.unpack(data, manifest.catalog_version)
+            return KeptRound.unpack(data, manifest.catalog_version)
