@@ -32,11 +32,11 @@ demo: $(STAMP) ## a market stream and 1,000 standing queries, live (ARGS="--seco
 
 test: $(DEV) ## the tests (SEED=123 ARGS="tests/engine/test_oracle.py -k closed_window" repeats one)
 	@scripts/java check
-	@$(DRAW) $(BIN)/python -m pytest -q -m "not slow and not nightly" $(ARGS)
+	@$(DRAW) $(BIN)/python -m tests.lanes -m "not slow and not nightly" $(ARGS)
 
 test-all: $(DEV) ## the tests, the slow and nightly ones too
 	@scripts/java check
-	@$(DRAW) $(BIN)/python -m pytest -q $(ARGS)
+	@$(DRAW) $(BIN)/python -m tests.lanes $(ARGS)
 
 oracle: $(DEV) ## thousands of random queries, each compared with Spark's answer (QUERIES=20000 SEED=7)
 	@scripts/java check
