@@ -15,7 +15,17 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import benching, checking, demo, prompt, queries, running, starting, watching
+from headrace.cli import (
+    benching,
+    checking,
+    demo,
+    migrating,
+    prompt,
+    queries,
+    running,
+    starting,
+    watching,
+)
 from headrace.cli.show import caution, complain, debugging
 from headrace.errors import HeadraceError, HeadraceWarning
 
@@ -83,6 +93,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "explain": queries.explain,
     "watch": watching.watch,
     "doctor": checking.doctor,
+    "migrate": migrating.migrate,
     "bench": benching.bench,
 }
 for name, command in COMMANDS.items():

@@ -33,7 +33,7 @@ from headrace.disk import PRIVATE_FOLDER, Disk
 from headrace.errors import HomeError
 from headrace.records import decode, reading
 
-FORMAT = 5
+FORMAT = 6
 MARK = "HEADRACE"
 # of every stream; families add their own (`Job.folders`)
 STREAM_FOLDERS = (
@@ -202,6 +202,7 @@ class Home:
                 "the home is of another version",
                 value=f"format {found}",
                 choices=(f"format {FORMAT}",),
-                hint="open it with the version of Headrace that made it, or use a new home",
+                hint="`headrace migrate` brings an older home to this format; a newer one is for the version "
+                "of Headrace that made it",
                 code="HOME_VERSION",
             )

@@ -1,0 +1,1 @@
+"""Homes of earlier formats, brought to the present one (`headrace migrate`)."""
