@@ -21,8 +21,8 @@ import pyarrow as pa
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.disk import Disk
+from headrace.families.windows.cuts import Cut, Cuts
 from headrace.families.windows.pane_log.panes import PaneLog, PaneRound
-from headrace.families.windows.plan import Cut, Cuts
 from headrace.runtime.answers import AnswerLog, Block, file_mark
 from headrace.runtime.background import Background
 from headrace.runtime.family import Batch, Change, Outcome, Place, Reading, Round

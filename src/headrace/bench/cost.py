@@ -38,8 +38,9 @@ from headrace.families.windows.costs.workload import (
     quantities_of,
     workload_of,
 )
+from headrace.families.windows.cuts import plan_cuts
 from headrace.families.windows.explain import assignment_of
-from headrace.families.windows.plan import RingAssignment, plan_cuts
+from headrace.families.windows.plan import RingAssignment
 from headrace.families.windows.sharing import price_of
 from headrace.forecast import forecast, measured_stages, recent_stats
 from headrace.runtime.ledger import Ledger

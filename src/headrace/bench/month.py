@@ -20,7 +20,7 @@ from headrace.config import Config
 from headrace.disk import Disk
 from headrace.families.windows.aggregation.aggregate import PANE, key_name
 from headrace.families.windows.aggregation.columns import part_names
-from headrace.families.windows.plan import Cuts
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.rings.rings import Rings
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import Ledger, Manifest

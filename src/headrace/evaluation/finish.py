@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from headrace.evaluation.steps import Frame, Step, compile_step, is_leaf, refusal
+from headrace.evaluation.frames import Frame, Step, is_leaf
+from headrace.evaluation.refusals import refusal
+from headrace.evaluation.steps import compile_step
 from headrace.evaluation.vectors import FinishError, to_arrow
 from headrace.sql.tree import Call, Expr, walk
 

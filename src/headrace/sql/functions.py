@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headrace.sql import rules
+from headrace.sql import aggregate_rules, rules
 from headrace.sql.tree import Aggregate, Call, Expr, Literal, walk
 from headrace.values import Type
 
@@ -102,7 +102,7 @@ SCALARS: dict[str, Function] = {
             "filtered", 2, 2, rules.same, "(CASE WHEN {} THEN {} ELSE NULL END)", callable=False
         ),
         Function(
-            "cell", 1, 1, rules.count, callable=False
+            "cell", 1, 1, aggregate_rules.count, callable=False
         ),  # only a family makes it: where a value lies
         Function("cast", 1, 1, rules.same, risk=rules.cast_may_raise, callable=False),
         Function("try_cast", 1, 1, rules.same, callable=False),
@@ -159,25 +159,25 @@ SCALARS: dict[str, Function] = {
 AGGREGATES: dict[str, Function] = {
     f.name: f
     for f in (
-        Function("count", 1, MANY, rules.count),
-        Function("sum", 1, 1, rules.total, risk=_overflows),
-        Function("avg", 1, 1, rules.average, risk=_overflows),
-        Function("min", 1, 1, rules.extreme),
-        Function("max", 1, 1, rules.extreme),
+        Function("count", 1, MANY, aggregate_rules.count),
+        Function("sum", 1, 1, aggregate_rules.total, risk=_overflows),
+        Function("avg", 1, 1, aggregate_rules.average, risk=_overflows),
+        Function("min", 1, 1, aggregate_rules.extreme),
+        Function("max", 1, 1, aggregate_rules.extreme),
         Function("stddev_samp", 1, 1, rules.real),
         Function("stddev_pop", 1, 1, rules.real),
         Function("var_samp", 1, 1, rules.real),
         Function("var_pop", 1, 1, rules.real),
-        Function("collect_list", 1, 1, rules.collected),
-        Function("collect_set", 1, 1, rules.collected),
-        Function("first", 1, 1, rules.any_same),
-        Function("last", 1, 1, rules.any_same),
-        Function("any_value", 1, 1, rules.any_same),
-        Function("percentile", 2, 2, rules.percentile),
-        Function("percentile_approx", 2, 3, rules.percentile_approx),
+        Function("collect_list", 1, 1, aggregate_rules.collected),
+        Function("collect_set", 1, 1, aggregate_rules.collected),
+        Function("first", 1, 1, aggregate_rules.any_same),
+        Function("last", 1, 1, aggregate_rules.any_same),
+        Function("any_value", 1, 1, aggregate_rules.any_same),
+        Function("percentile", 2, 2, aggregate_rules.percentile),
+        Function("percentile_approx", 2, 3, aggregate_rules.percentile_approx),
         Function("median", 1, 1, rules.real),
-        Function("mode", 1, 1, rules.extreme),
-        Function("approx_count_distinct", 1, 2, rules.approx_distinct),
+        Function("mode", 1, 1, aggregate_rules.extreme),
+        Function("approx_count_distinct", 1, 2, aggregate_rules.approx_distinct),
         Function("bool_and", 1, 1, rules.logic),
         Function("bool_or", 1, 1, rules.logic),
         Function("corr", 2, 2, rules.real),
@@ -185,8 +185,8 @@ AGGREGATES: dict[str, Function] = {
         Function("covar_samp", 2, 2, rules.real),
         Function("skewness", 1, 1, rules.real),
         Function("kurtosis", 1, 1, rules.real),
-        Function("min_by", 2, 2, rules.by_other),
-        Function("max_by", 2, 2, rules.by_other),
+        Function("min_by", 2, 2, aggregate_rules.by_other),
+        Function("max_by", 2, 2, aggregate_rules.by_other),
     )
 }
 

@@ -1,4 +1,4 @@
-"""The type rule of each function: given its arguments, the type of the result, or a
+"""The type rule of each scalar function: given its arguments, the type of the result, or a
 MismatchError."""
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from headrace.values import (
 )
 
 Args = Sequence[Expr]
-RSD_MAX = 0.39
 TRUNCATIONS = (
     "year",
     "quarter",
@@ -189,7 +188,7 @@ def round_to(args: Args) -> Type:
     require_numeric(args[:1])
     digits = 0
     if len(args) == 2:
-        digits = _constant_int(args, 1, -38, 38)
+        digits = constant_int(args, 1, -38, 38)
     kind = args[0].type
     if kind.name != "decimal":
         return DOUBLE if kind == VOID else kind
@@ -200,7 +199,7 @@ def round_to(args: Args) -> Type:
     return types.bounded(whole + scale, scale)
 
 
-def _constant_int(args: Args, index: int, low: int, high: int) -> int:
+def constant_int(args: Args, index: int, low: int, high: int) -> int:
     arg = args[index]
     if not isinstance(arg, Literal) or arg.type != INT or not isinstance(arg.value, int):
         raise MismatchError("expected a constant whole number", arg=index, value=arg.type)
@@ -253,7 +252,7 @@ def date_trunc(args: Args) -> Type:
     unit = args[0]
     if not isinstance(unit, Literal) or str(unit.value).lower() not in TRUNCATIONS:
         raise MismatchError(
-            "expected a unit of time", arg=0, value=_value(unit), choices=TRUNCATIONS
+            "expected a unit of time", arg=0, value=value_of(unit), choices=TRUNCATIONS
         )
     require(args, 1, args[1].type in (TIMESTAMP, DATE), "a timestamp")
     return TIMESTAMP
@@ -284,77 +283,7 @@ def hashed(args: Args) -> Type:
 # aggregates
 
 
-def count(args: Args) -> Type:
-    types.require_ordered(args)
-    return BIGINT
-
-
-def approx_distinct(args: Args) -> Type:
-    """The second argument is the standard error, a constant that Spark accepts."""
-    if len(args) == 2:
-        known = isinstance(args[1], Literal) and args[1].type.name in ("decimal", "double")
-        if not known or not 0 < float(str(_value(args[1]))) <= RSD_MAX:
-            raise MismatchError(
-                f"expected a constant above 0 and up to {RSD_MAX}", arg=1, value=_value(args[1])
-            )
-    return count(args[:1])
-
-
-def total(args: Args) -> Type:
-    require_numeric(args)
-    kind = args[0].type
-    if kind.name == "decimal":
-        return types.bounded(kind.precision + 10, kind.scale)
-    return BIGINT if kind.is_integral else DOUBLE
-
-
-def average(args: Args) -> Type:
-    require_numeric(args)
-    kind = args[0].type
-    return types.bounded(kind.precision + 4, kind.scale + 4) if kind.name == "decimal" else DOUBLE
-
-
-def extreme(args: Args) -> Type:
-    types.require_ordered(args)
-    return args[0].type
-
-
-def any_same(args: Args) -> Type:
-    return extreme(args)
-
-
-def collected(args: Args) -> Type:
-    types.require_ordered(args)
-    return Type(f"array<{args[0].type}>")
-
-
-def by_other(args: Args) -> Type:
-    types.require_ordered(args)
-    return args[0].type
-
-
-def percentile(args: Args) -> Type:
-    require_numeric(args[:1])
-    _require_share(args)
-    return DOUBLE
-
-
-def percentile_approx(args: Args) -> Type:
-    require_numeric(args[:1])
-    _require_share(args)
-    if len(args) == 3:
-        _constant_int(args, 2, 1, (1 << 31) - 1)
-    return args[0].type
-
-
-def _require_share(args: Args) -> None:
-    share = args[1]
-    known = isinstance(share, Literal) and share.type.is_numeric and share.value is not None
-    if not known or not 0 <= float(str(_value(share))) <= 1:
-        raise MismatchError("expected a constant between 0 and 1", arg=1, value=_value(share))
-
-
-def _value(expr: Expr) -> object:
+def value_of(expr: Expr) -> object:
     return expr.value if isinstance(expr, Literal) else expr.type
 
 

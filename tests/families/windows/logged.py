@@ -28,7 +28,7 @@ from headrace.families.windows.aggregation.aggregate import (
     word_names,
 )
 from headrace.families.windows.aggregation.columns import part_names
-from headrace.families.windows.plan import Cuts
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.rings.answering import Answering
 from headrace.families.windows.rings.rings import Rings
 from headrace.runtime.answers import dress

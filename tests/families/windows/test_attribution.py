@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headrace.families.windows.costs.attribution import Users, split
 from headrace.families.windows.costs.workload import Floats, quantities_of
+from headrace.families.windows.cuts import plan_cuts
 from headrace.families.windows.explain import assignment_of
-from headrace.families.windows.plan import plan_cuts
 from headrace.sql.bind import bind
 from tests.families.windows.test_cost import FLOW, RELATION, Ask, queries, sql_of
 

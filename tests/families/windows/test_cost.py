@@ -18,8 +18,8 @@ from headrace.families.windows.costs.workload import (
     quantities_of,
     workload_of,
 )
+from headrace.families.windows.cuts import plan_cuts
 from headrace.families.windows.explain import assignment_of
-from headrace.families.windows.plan import plan_cuts
 from headrace.sql.bind import bind
 from headrace.sql.schema import parse_schema
 from headrace.values import US_PER_S, Relation

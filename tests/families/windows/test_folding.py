@@ -21,12 +21,12 @@ from headrace.config import Config
 from headrace.families.windows.aggregation.aggregate import PANE, SET, cell_name, key_name
 from headrace.families.windows.aggregation.columns import part_names
 from headrace.families.windows.cells import cell
+from headrace.families.windows.cuts import Cut, Cuts
 from headrace.families.windows.measures import ROWS, Measure
 from headrace.families.windows.pane_log import compaction_plan as fold_plan
 from headrace.families.windows.pane_log.compaction import common_groupings, fold, project
 from headrace.families.windows.pane_log.compaction_plan import CompactionPlan, Step, steps_for
 from headrace.families.windows.pane_log.panes import PaneRound
-from headrace.families.windows.plan import Cut, Cuts
 from headrace.runtime.ledger import FileMark
 from headrace.sql.bind import bind
 from headrace.sql.tree import Column, Expr

@@ -9,7 +9,8 @@ import pytest
 
 from headrace.families.contract import Refusal
 from headrace.families.windows.aggregation.aggregate import grouping
-from headrace.families.windows.plan import Cut, share
+from headrace.families.windows.cuts import Cut
+from headrace.families.windows.plan import share
 from headrace.families.windows.rollup.groups import Groups
 from headrace.sql.bind import bind
 from headrace.sql.schema import parse_schema

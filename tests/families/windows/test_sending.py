@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 from headrace.families.windows.aggregation.cutting import Choice, ChoiceState
 from headrace.families.windows.aggregation.sending import LOOK_ROUNDS, Sending, SendingState
+from headrace.families.windows.cuts import Cut, Cuts
 from headrace.families.windows.measures import ROWS, Measure
-from headrace.families.windows.plan import Cut, Cuts
 from headrace.records import decode
 from headrace.sql.tree import Column
 from headrace.values import INT

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from headrace.families.windows.aggregation.columns import NO_LIMITS, ROWS_PART, part_names, parts_of
 from headrace.families.windows.aggregation.eviction import evicted_by_sketches
+from headrace.families.windows.cuts import Cut, Cuts
 from headrace.families.windows.measures import ROWS, Measure
 from headrace.families.windows.pane_log.panes import holds
-from headrace.families.windows.plan import Cut, Cuts, Program, Share, Slot
+from headrace.families.windows.plan import Program, Share, Slot
 from headrace.families.windows.sketches import choice, hll_kernels, sketch_store
 from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.bundles import Bundle, Points, Registers

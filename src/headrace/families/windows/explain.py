@@ -12,9 +12,10 @@ from itertools import chain
 from math import fsum
 
 from headrace.families.contract import Refusal
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import Measure, arrange
 from headrace.families.windows.pane_log.compaction_plan import steps_for
-from headrace.families.windows.plan import Cuts, RingAssignment, RingPlan, Share, share
+from headrace.families.windows.plan import RingAssignment, RingPlan, Share, share
 from headrace.families.windows.predicate_forms import PredicateForms
 from headrace.families.windows.rings.ring import bytes_a_group
 from headrace.families.windows.sketches.explain import sketch_lines

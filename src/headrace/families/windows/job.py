@@ -45,7 +45,8 @@ from headrace.families.windows.aggregation.suspects import (
 )
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.costs.load_meter import LoadMeter
-from headrace.families.windows.plan import Cuts, Share
+from headrace.families.windows.cuts import Cuts
+from headrace.families.windows.plan import Share
 from headrace.families.windows.rings.answering import Answering
 from headrace.families.windows.rings.rings import Rings
 from headrace.families.windows.sketches.arriving import arrive, came_whole

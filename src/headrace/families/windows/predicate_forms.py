@@ -6,7 +6,7 @@ however many.  So what a predicate says of an attribute becomes a band of cells 
 crowd of different bands on it; a query that is seated stays as it is.
 
 Queries that cannot run as bands stay bits to the rings; if there are many, Spark's cells tell them
-when rows are rolled up (`plan.Cuts.told_by`).
+when rows are rolled up (`cuts.Cuts.told_by`).
 """
 
 from __future__ import annotations

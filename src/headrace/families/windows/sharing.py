@@ -18,12 +18,13 @@ from headrace.families.windows.costs.workload import (
     quantities_of,
     workload_of,
 )
+from headrace.families.windows.cuts import Cuts, plan_cuts
 from headrace.families.windows.explain import (
     assignment_of_shares,
     explain_window_query,
     explain_windows,
 )
-from headrace.families.windows.plan import Cuts, RingAssignment, Share, plan_cuts
+from headrace.families.windows.plan import RingAssignment, Share
 from headrace.families.windows.predicate_forms import PredicateForms
 from headrace.runtime.statistics import Histories, Stats
 from headrace.values import Relation

@@ -23,7 +23,8 @@ from headrace.families.windows.aggregation.columns import (
 )
 from headrace.families.windows.aggregation.sameness import is_same_in_a_group
 from headrace.families.windows.cells import attribute_sql, rank_sql
-from headrace.families.windows.plan import SIGNATURE_BITS, Cut, Cuts
+from headrace.families.windows.cuts import Cut, Cuts
+from headrace.families.windows.plan import SIGNATURE_BITS
 from headrace.families.windows.sketches.kinds import Limits, argument_sql
 from headrace.quoting import quote_name
 from headrace.sql.emit import emit

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.families.windows.plan import Cuts, RingKey, RingPlan, plan_cuts
+from headrace.families.windows.cuts import Cuts, plan_cuts
+from headrace.families.windows.plan import RingKey, RingPlan
 
 # a group that Spark shuffles and sends costs about as much as reading and adding so many rows
 CELL_ROWS = 8

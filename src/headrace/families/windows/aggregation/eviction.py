@@ -18,7 +18,8 @@ from headrace.families.windows.aggregation.aggregate import (
 )
 from headrace.families.windows.aggregation.columns import asked_for, parts_of
 from headrace.families.windows.cells import cell
-from headrace.families.windows.plan import Cuts, Share
+from headrace.families.windows.cuts import Cuts
+from headrace.families.windows.plan import Share
 from headrace.families.windows.sketches.kinds import Limits
 from headrace.sql.bands import split
 from headrace.sql.tree import Expr, columns_of

@@ -25,7 +25,7 @@ from headrace.families.windows.aggregation.aggregate import (
 )
 from headrace.families.windows.aggregation.columns import KIND, LOW, ROWS_PART, counted, part_names
 from headrace.families.windows.cells import attribute_sql, ranks_of
-from headrace.families.windows.plan import Cuts
+from headrace.families.windows.cuts import Cuts
 from headrace.quoting import quote_name
 from headrace.sql.emit import emit
 from headrace.values import Relation

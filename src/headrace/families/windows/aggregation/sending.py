@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.pane_log.panes import mark_of_cuts
-from headrace.families.windows.plan import Cuts
 
 SHARE_MIN = 0.6  # groups of a round, of its rows
 LOOK_ROUNDS = 32

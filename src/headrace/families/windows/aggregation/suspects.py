@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from headrace.families.windows.plan import Cuts, RingAssignment, Share, plan_cuts
+from headrace.families.windows.cuts import Cuts, plan_cuts
+from headrace.families.windows.plan import RingAssignment, Share
 from headrace.runtime.faults import is_value_fault
 from headrace.runtime.halving import failing_alone, failing_together
 from headrace.sql.bands import conjuncts

@@ -35,8 +35,9 @@ from headrace.families.windows.costs.workload import (
     shape_of,
     workload_of,
 )
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import ROWS, Measure
-from headrace.families.windows.plan import Cuts, RingAssignment, RingPlan, Slot
+from headrace.families.windows.plan import RingAssignment, RingPlan, Slot
 from headrace.sql.tree import Column, columns_of
 
 Thing = TypeVar("Thing")

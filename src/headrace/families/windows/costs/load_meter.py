@@ -18,7 +18,8 @@ from headrace.families.windows.costs.workload import (
     quantities_of,
     workload_of,
 )
-from headrace.families.windows.plan import Cuts, RingPlan
+from headrace.families.windows.cuts import Cuts
+from headrace.families.windows.plan import RingPlan
 from headrace.families.windows.rollup.feed import KeySpace
 from headrace.runtime.family import Round
 from headrace.runtime.statistics import Load

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from headrace.families.windows.aggregation.aggregate import all_keys, grouping
 from headrace.families.windows.aggregation.columns import part_names
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import COLUMNS, Measure
-from headrace.families.windows.plan import Cuts, RingPlan, Share, Slot
+from headrace.families.windows.plan import RingPlan, Share, Slot
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
 

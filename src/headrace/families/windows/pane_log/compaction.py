@@ -35,7 +35,7 @@ from headrace.families.windows.aggregation.columns import (
     part_names,
     parts_of,
 )
-from headrace.families.windows.plan import Cut, Cuts
+from headrace.families.windows.cuts import Cut, Cuts
 from headrace.families.windows.rings.kernels import (
     ADD,
     MAX,

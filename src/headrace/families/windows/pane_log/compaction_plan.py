@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.pane_log.compaction import common_groupings, without_sketches
-from headrace.families.windows.plan import Cuts
 from headrace.runtime.ledger import FileMark
 
 FOLD_ROUNDS = 256  # so many rounds that have come of age are folded

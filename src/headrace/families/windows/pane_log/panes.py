@@ -24,8 +24,9 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.disk import Disk
+from headrace.families.windows.cuts import Cut, Cuts
 from headrace.families.windows.measures import Measure
-from headrace.families.windows.plan import Cut, Cuts, Share, Slot
+from headrace.families.windows.plan import Share, Slot
 from headrace.records import decode, reading
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
 from headrace.sql.bands import Band

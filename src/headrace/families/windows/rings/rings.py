@@ -20,19 +20,12 @@ from headrace.families.windows.aggregation.cutting import UNTRIED, ChoiceState, 
 from headrace.families.windows.bands.band_groups import BandGroups, RingBandGroups
 from headrace.families.windows.bands.banding import Banding, answers_of
 from headrace.families.windows.bands.waiting import CellPick, CellRows, Due, Ordering
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.pane_log.background import Compactor
 from headrace.families.windows.pane_log.compaction_plan import CompactionPlan
 from headrace.families.windows.pane_log.panes import PaneLog, served_by
-from headrace.families.windows.plan import (
-    Cuts,
-    RingAssignment,
-    RingKey,
-    RingPlan,
-    Share,
-    Slot,
-    share,
-)
+from headrace.families.windows.plan import RingAssignment, RingKey, RingPlan, Share, Slot, share
 from headrace.families.windows.predicate_forms import PredicateForms
 from headrace.families.windows.rings.idle import Idle
 from headrace.families.windows.rings.ring import Ring, Windows

@@ -33,8 +33,9 @@ from headrace.families.windows.aggregation.columns import (
 )
 from headrace.families.windows.bands.waiting import CellPick
 from headrace.families.windows.cells import cell
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
-from headrace.families.windows.plan import Cuts, Slot
+from headrace.families.windows.plan import Slot
 from headrace.families.windows.rings.kernels import ADD, MAX, MIN, MOMENTS_N
 from headrace.families.windows.rings.ring import Layout
 from headrace.families.windows.rollup.groups import Evaluate, Groups

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.families.windows.aggregation.columns import part_names, parts_of
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import Measure
-from headrace.families.windows.plan import Cuts
 from headrace.families.windows.rollup.codes import Codes, codes_for
 from headrace.families.windows.sketches import hll_kernels, value_kernels
 from headrace.families.windows.sketches.arriving import offsets_of

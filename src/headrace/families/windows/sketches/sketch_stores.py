@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.config import Config
+from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import Measure, measures_for
-from headrace.families.windows.plan import Cuts, Program, Share, Slot
+from headrace.families.windows.plan import Program, Share, Slot
 from headrace.families.windows.rings.ring import Answers, Windows
 from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.bundles import Bundle
