@@ -71,7 +71,7 @@ COMPILE = $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe 
 
 lock: $(DEV) ## pin the newest versions that pyproject.toml allows, with their hashes: for users, and for developers
 	@$(COMPILE) --output-file requirements.lock pyproject.toml
-	@$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	@$(COMPILE) --extra dev --extra bench --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 audit: $(DEV) ## look the pinned versions up among known vulnerabilities
 	@scripts/audit $(BIN) requirements.lock requirements-dev.lock
