@@ -1,6 +1,6 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all oracle chaos check format bench figures java lock audit clean
+.PHONY: help install demo test test-all oracle chaos check format docs bench figures java lock audit clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -14,7 +14,7 @@ SEED  ?=
 DRAW  := $(if $(SEED),HEADRACE_SEED=$(SEED))
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## make .venv with what running needs, pinned by requirements.lock
 
@@ -47,13 +47,17 @@ chaos: $(DEV) ## kills, full disks, damaged files and a wrong clock for an hour 
 	@$(BIN)/python -m tests.chaos.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 check: $(DEV) ## ruff, mypy, import rules
-	@$(BIN)/ruff format --check --quiet src tests || { echo 'run: make format' >&2; exit 1; }
-	@$(BIN)/ruff check src tests
+	@$(BIN)/ruff format --check --quiet src tests scripts || { echo 'run: make format' >&2; exit 1; }
+	@$(BIN)/ruff check src tests scripts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(DEV) ## lay the code out as `make check` wants it
-	@$(BIN)/ruff format src tests
+	@$(BIN)/ruff format src tests scripts
+
+# mkdocs --quiet would not count warnings, and --strict ends with an error only where some were counted.
+docs: $(DEV) ## the site, in build/site; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(DEV) ## a benchmark (NAME=windows ARGS="--quick")
 	@scripts/java check
