@@ -1,6 +1,6 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all oracle chaos check format docs bench figures java lock audit clean
+.PHONY: help install demo test test-all oracle chaos check format docs wheel check-wheel bench figures java lock audit clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -58,6 +58,15 @@ format: $(DEV) ## lay the code out as `make check` wants it
 # mkdocs --quiet would not count warnings, and --strict ends with an error only where some were counted.
 docs: $(DEV) ## the site, in build/site; a broken link is an error
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+wheel: $(DEV) ## the package, in dist
+	@rm -rf build/lib build/bdist.* dist && mkdir -p build
+	@$(BIN)/python -m build --wheel --no-isolation --outdir dist . >build/wheel.log 2>&1 || { cat build/wheel.log >&2; exit 1; }
+	@ls dist/*.whl
+
+check-wheel: wheel ## install that package where nothing else is, and run a stream with it
+	@scripts/java check
+	@scripts/check-wheel $(BIN)/python dist/*.whl
 
 bench: $(DEV) ## a benchmark (NAME=windows ARGS="--quick")
 	@scripts/java check
