@@ -1,6 +1,6 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all oracle chaos check format docs wheel check-wheel bench figures java lock audit clean
+.PHONY: help install demo test test-all coverage oracle chaos check format docs wheel check-wheel bench figures java lock audit clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -37,6 +37,11 @@ test: $(DEV) ## the tests (SEED=123 ARGS="tests/engine/test_oracle.py -k closed_
 test-all: $(DEV) ## the tests, the slow and nightly ones too
 	@scripts/java check
 	@$(DRAW) $(BIN)/python -m pytest -q $(ARGS)
+
+coverage: $(DEV) ## the tests, and how much of the code they ran (ARGS="tests/sql")
+	@scripts/java check
+	@status=0; $(DRAW) $(BIN)/coverage run -m pytest -q -m "not slow and not nightly" $(ARGS) || status=$$?; \
+	  $(BIN)/coverage report && exit $$status
 
 oracle: $(DEV) ## thousands of random queries, each compared with Spark's answer (QUERIES=20000 SEED=7)
 	@scripts/java check
