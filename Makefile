@@ -14,7 +14,7 @@ SEED  ?=
 DRAW  := $(if $(SEED),HEADRACE_SEED=$(SEED))
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## make .venv with what running needs, pinned by requirements.lock
 
@@ -95,5 +95,5 @@ audit: $(DEV) ## look the pinned versions up among known vulnerabilities
 	@scripts/audit $(BIN) requirements.lock requirements-dev.lock
 
 clean: ## remove .venv and what tools leave behind
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
+	@rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
