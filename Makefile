@@ -1,6 +1,6 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all oracle chaos check format bench figures java lock audit clean
+.PHONY: help install demo test test-all coverage oracle chaos check format docs wheel check-wheel bench figures java lock audit clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -14,7 +14,7 @@ SEED  ?=
 DRAW  := $(if $(SEED),HEADRACE_SEED=$(SEED))
 
 help: ## this list
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 install: $(STAMP) ## make .venv with what running needs, pinned by requirements.lock
 
@@ -38,6 +38,11 @@ test-all: $(DEV) ## the tests, the slow and nightly ones too
 	@scripts/java check
 	@$(DRAW) $(BIN)/python -m tests.lanes $(ARGS)
 
+coverage: $(DEV) ## the tests, and how much of the code they ran (ARGS="tests/sql")
+	@scripts/java check
+	@status=0; $(DRAW) $(BIN)/coverage run -m pytest -q -m "not slow and not nightly" $(ARGS) || status=$$?; \
+	  $(BIN)/coverage report && exit $$status
+
 oracle: $(DEV) ## thousands of random queries, each compared with Spark's answer (QUERIES=20000 SEED=7)
 	@scripts/java check
 	@$(BIN)/python -m tests.engine.many --queries $(QUERIES) $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -47,13 +52,26 @@ chaos: $(DEV) ## kills, full disks, damaged files and a wrong clock for an hour 
 	@$(BIN)/python -m tests.chaos.run --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 check: $(DEV) ## ruff, mypy, import rules
-	@$(BIN)/ruff format --check --quiet src tests || { echo 'run: make format' >&2; exit 1; }
-	@$(BIN)/ruff check src tests
+	@$(BIN)/ruff format --check --quiet src tests scripts || { echo 'run: make format' >&2; exit 1; }
+	@$(BIN)/ruff check src tests scripts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(DEV) ## lay the code out as `make check` wants it
-	@$(BIN)/ruff format src tests
+	@$(BIN)/ruff format src tests scripts
+
+# mkdocs --quiet would not count warnings, and --strict ends with an error only where some were counted.
+docs: $(DEV) ## the site, in build/site; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+wheel: $(DEV) ## the package, in dist
+	@rm -rf build/lib build/bdist.* dist && mkdir -p build
+	@$(BIN)/python -m build --wheel --no-isolation --outdir dist . >build/wheel.log 2>&1 || { cat build/wheel.log >&2; exit 1; }
+	@ls dist/*.whl
+
+check-wheel: wheel ## install that package where nothing else is, and run a stream with it
+	@scripts/java check
+	@scripts/check-wheel $(BIN)/python dist/*.whl
 
 bench: $(DEV) ## a benchmark (NAME=windows ARGS="--quick")
 	@scripts/java check
@@ -71,11 +89,11 @@ COMPILE = $(BIN)/pip-compile --quiet --upgrade --generate-hashes --allow-unsafe 
 
 lock: $(DEV) ## pin the newest versions that pyproject.toml allows, with their hashes: for users, and for developers
 	@$(COMPILE) --output-file requirements.lock pyproject.toml
-	@$(COMPILE) --extra dev --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
+	@$(COMPILE) --extra dev --extra bench --constraint requirements.lock --output-file requirements-dev.lock pyproject.toml
 
 audit: $(DEV) ## look the pinned versions up among known vulnerabilities
 	@scripts/audit $(BIN) requirements.lock requirements-dev.lock
 
 clean: ## remove .venv and what tools leave behind
-	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
+	@rm -rf $(VENV) build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

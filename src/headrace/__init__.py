@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from headrace.describing import QueryDescription
     from headrace.families.joins.reading.notices import Notice
 
-__version__ = "0.1.0"
+    __version__: str
+
+NOT_INSTALLED = "0+not.installed"
+"""The version that a source tree has for whoever imports it without installing it."""
 
 __all__ = [
     "Answer",
@@ -55,9 +58,22 @@ _LATER = {
 
 
 def __getattr__(name: str) -> object:
-    """Types whose modules load compiled kernels come when they are asked for."""
+    """Types whose modules load compiled kernels come when they are asked for, and the version, of
+    which most runs never speak."""
+    if name == "__version__":
+        return _version()
     if name not in _LATER:
         raise AttributeError(f"module 'headrace' has no attribute {name!r}")
     from importlib import import_module
 
     return getattr(import_module(_LATER[name]), name)
+
+
+def _version() -> str:
+    """The number is in `pyproject.toml` only; installing writes it beside the package."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("headrace")
+    except PackageNotFoundError:
+        return NOT_INSTALLED

@@ -82,6 +82,7 @@ class Config:
 
     @staticmethod
     def of(**settings: Any) -> Config:
+        """The defaults but for these; an unknown name, or a value of another type, is an error."""
         known = {f.name: f.type for f in fields(Config)}
         for name, value in settings.items():
             if name not in known:

@@ -103,7 +103,8 @@ def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
         "select_having_0.1_ours_per_s",
         "select_joining_10_naive_per_s",
     } <= names
-    assert report.plot is not None and report.plot.exists() and told
+    assert report.plot is not None and report.plot.path is not None
+    assert report.plot.path.exists() and told
 
 
 def test_the_picture_is_the_one_in_the_docs() -> None:

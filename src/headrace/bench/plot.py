@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.bench.report import Plot
+
 COLOURS = ("#2f8f5b", "#c07a2c", "#4a6fa5", "#a5484a", "#7a5aa5", "#777777", "#b39b2d", "#3a9aa5")
 STYLES = {"paper": "-", "constant": "--", "ours": ":"}
 
@@ -33,28 +35,43 @@ class Panel:
     log_y: bool = False
 
 
-def draw(panels: Sequence[Panel], folder: Path, name: str, key: str) -> Path:
-    """A picture of that name, three panels a row with the key above them, and a JSON file with the
-    same numbers."""
-    import matplotlib as mpl
-
+def pyplot() -> Any | None:
+    """matplotlib's, which draws into files only; None where the extra `bench` is not installed."""
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        return None
     mpl.use("Agg")
-    from matplotlib import pyplot
+    from matplotlib import pyplot as drawing
 
+    return drawing
+
+
+def draw(panels: Sequence[Panel], folder: Path, name: str, key: str) -> Plot:
+    """A JSON file of that name with the numbers; and where matplotlib is there, a picture of them,
+    three panels a row with the key above them."""
+    folder.mkdir(exist_ok=True)
+    kept = {panel.title: {curve.name: curve.points for curve in panel.curves} for panel in panels}
+    (folder / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    drawing = pyplot()
+    if drawing is None:
+        return Plot(None)
+    path = folder / f"{name}.png"
+    _draw_panels(drawing, panels, key, path)
+    return Plot(path)
+
+
+def _draw_panels(drawing: Any, panels: Sequence[Panel], key: str, path: Path) -> None:
     rows = -(-len(panels) // 3)
-    figure, axes = pyplot.subplots(rows, 3, figsize=(15, 4 * rows))
+    figure, axes = drawing.subplots(rows, 3, figsize=(15, 4 * rows))
     for place, panel in zip(axes.flat, panels, strict=False):
         _draw_panel(place, panel)
     for place in axes.flat[len(panels) :]:
         place.set_visible(False)
     figure.suptitle(key)
     figure.tight_layout()
-    folder.mkdir(exist_ok=True)
-    figure.savefig(folder / f"{name}.png", dpi=80)
-    pyplot.close(figure)
-    kept = {panel.title: {curve.name: curve.points for curve in panel.curves} for panel in panels}
-    (folder / f"{name}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
-    return folder / f"{name}.png"
+    figure.savefig(path, dpi=80)
+    drawing.close(figure)
 
 
 def _draw_panel(place: Any, panel: Panel) -> None:

@@ -45,10 +45,24 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class Plot:
+    """Where a picture was saved; nowhere (`path` is None) if matplotlib is not installed."""
+
+    path: Path | None
+
+    def told(self) -> str:
+        if self.path is None:
+            return "plot: left out, matplotlib is not installed; pip install 'headrace[bench]' brings it"
+        return f"plot: {self.path}"
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
+    """`plot` is None for a benchmark that draws none."""
+
     title: str
     figures: tuple[Figure, ...]
-    plot: Path | None = None
+    plot: Plot | None = None
     about: Mapping[str, str] = field(default_factory=dict)
 
     def flat(self) -> dict[str, object]:

@@ -35,7 +35,8 @@ import pyarrow as pa
 
 from headrace.bench import market
 from headrace.bench.feed import write_file
-from headrace.bench.report import Figure, Report, machine
+from headrace.bench.plot import pyplot
+from headrace.bench.report import Figure, Plot, Report, machine
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.runtime.session import borrow_session, make_session
@@ -300,15 +301,13 @@ def _held(ratio: float, size: int, peer: str) -> str:
     return f"to {peer}; want ≥ {WANTED[size]}: {'met' if ratio >= WANTED[size] else 'MISSED'}"
 
 
-def plot(peers: dict[str, Drain], ours: dict[int, Drain]) -> Path:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
+def plot(peers: dict[str, Drain], ours: dict[int, Drain]) -> Plot:
+    drawing = pyplot()
+    if drawing is None:
+        return Plot(None)
     bars = {f"Spark, 1 query\n({kind})": d.rows_per_s for kind, d in peers.items()}
     bars |= {f"Headrace,\n{size:,} queries": d.rows_per_s for size, d in ours.items()}
-    figure, axes = pyplot.subplots(figsize=(7, 4))
+    figure, axes = drawing.subplots(figsize=(7, 4))
     colours = ["#c07a2c"] * len(peers) + ["#2f8f5b"] * len(ours)
     axes.bar(list(bars), [value / 1e3 for value in bars.values()], color=colours)
     axes.set_ylabel("thousand rows a second")
@@ -317,5 +316,5 @@ def plot(peers: dict[str, Drain], ours: dict[int, Drain]) -> Path:
     path = Path("bench") / "windows.png"
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-    return path
+    drawing.close(figure)
+    return Plot(path)

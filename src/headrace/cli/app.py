@@ -102,9 +102,9 @@ for name, command in COMMANDS.items():
 
 def _show_version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from headrace import __version__
 
-        typer.echo(f"headrace {version('headrace')}")
+        typer.echo(f"headrace {__version__}")
         raise typer.Exit
 
 

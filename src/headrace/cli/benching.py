@@ -61,4 +61,4 @@ def show(report: Report) -> None:
     ]
     out.print(table(("figure", "ours", "published", "note"), rows, numbers=("ours",)))
     if report.plot is not None:
-        note(f"plot: {report.plot}")
+        note(report.plot.told())

@@ -23,7 +23,7 @@ from headrace.cli.show import console
 JAVA_MIN = 17
 PYTHON_MIN = (3, 11)
 FREE_BYTES_MIN = 2 << 30
-PACKAGES = ("pyspark", "pyarrow", "pandas", "numpy", "numba", "typer", "rich", "matplotlib")
+PACKAGES = ("pyspark", "pyarrow", "pandas", "numpy", "numba", "typer", "rich")
 MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red")}
 
 
