@@ -68,7 +68,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 FAILURES = {
     "a worker": "headrace.families.joins.job.take_batch",
     "a worker, looking up": "headrace.families.joins.job.look_all",
-    "the driver, answering": "headrace.families.joins.round_runner.Turns._write",
+    "the driver, answering": "headrace.families.joins.round_runner.RoundRunner._write",
     "the commit": "headrace.runtime.ledger.Ledger.commit",
 }
 

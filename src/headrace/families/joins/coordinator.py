@@ -25,7 +25,7 @@ from headrace.families.joins.rounds import MORE, JoinRounds
 from headrace.families.joins.rowfiles import RowFile
 from headrace.runtime.family import SNAPSHOT
 from headrace.runtime.ledger import FileMark, Ledger, mark_of
-from headrace.values import Relation
+from headrace.values import Relation, watermark
 
 
 class Need(NamedTuple):
@@ -56,11 +56,7 @@ class Rows:
     @property
     def watermark_us(self) -> int | None:
         newest = self.ledger.newest
-        return (
-            None
-            if newest is None or newest.newest_us is None
-            else newest.newest_us - self.relation.late_us
-        )
+        return None if newest is None else watermark(newest.newest_us, self.relation.late_us)
 
     @property
     def size(self) -> int:
