@@ -11,7 +11,7 @@ from headrace.runtime.statistics import Stats
 
 def told(seconds: dict[str, float], priced: dict[str, float]) -> Stats:
     """A committed round: what was measured, and what the rates alone say of it."""
-    return {"seconds": seconds, "load": {"priced": priced}}
+    return {"seconds": seconds, "priced": priced}
 
 
 def test_factors_are_medians_within_bounds() -> None:

@@ -9,6 +9,7 @@ from headrace.forecast import estimate_line, forecast
 from headrace.pausing import collector_paused
 from headrace.planning import Plans
 from headrace.reading import QueryInfo
+from headrace.runtime.prices import round_price
 from headrace.runtime.statistics import Histories, Stats, rows_expected
 from headrace.sql.duration import span
 from headrace.values import Relation
@@ -51,7 +52,7 @@ def explain_one(
             )
         lines += [f"  {'ran:' if registered.quarantine else 'runs:':<9} {title}", *how]
         lines += _estimated(relation, plans, rounds)
-    return "\n".join([*lines, *_measured(rounds.get(relation.name, ()))])
+    return "\n".join([*lines, *_measured(rounds.get(relation.name, ()), plans)])
 
 
 def explain_all(catalog: Catalog, rounds: Histories, plans: Plans | None = None) -> str:
@@ -80,7 +81,7 @@ def _explain_relation(
         lines += [f"    {r.name}: {r.quarantine}" for r in out]
     if len(out) == len(over):
         lines.append("  no live query: it is not read")
-    return [*lines, *_estimated(relation, plans, rounds), *_measured(history)]
+    return [*lines, *_estimated(relation, plans, rounds), *_measured(history, plans)]
 
 
 def _relation(relation: Relation) -> str:
@@ -95,30 +96,34 @@ def _estimated(relation: Relation, plans: Plans, rounds: Histories) -> list[str]
     if not plans.live[relation.name]:
         return []
     history = rounds.get(relation.name, ())
-    prices = [plan.price(relation, rounds) for plan in plans.by_family.values()]
-    overlaps = sum(plan.reads_rows(relation) for plan in plans.by_family.values()) <= 1
+    own, rows = plans.by_family.values(), rows_expected(history)
+    counts_itself = not any(plan.counts_rows(relation) for plan in own)
+    prices = round_price(rows) if counts_itself else {}
+    for plan in own:
+        prices.update(plan.price(relation, rounds))
+    overlaps = sum(plan.reads_rows(relation) for plan in own) + counts_itself <= 1
     made = forecast(
-        rows_expected(history),
-        {stage: s for own in prices for stage, s in own.items()},
+        rows,
+        prices,
         history,
         overlaps and not relation.source.startswith(GIVEN),
     )
     return [estimate_line(made, len(history))]
 
 
-def _measured(history: Sequence[Stats]) -> list[str]:
+def _measured(history: Sequence[Stats], plans: Plans) -> list[str]:
     if not history:
         return ["  measured: no round yet"]
     stats = history[-1]
     seconds = stats["seconds"]
     stages = ", ".join(f"{k} {v:.3f}" for k, v in seconds.items() if k != "total")
-    return [
-        f"  measured: round {stats['round_id']}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
-        f"{seconds['total']:.3f} s ({stages}); unshared, at least {stats['unshared_s']:.1f} s; "
-        f"rings of {stats.get('ring_bytes', 0) / 1e6:,.1f} MB, pane log of {stats.get('log_bytes', 0) / 1e6:,.1f} MB "
-        f"in {_many(stats.get('log_files', 0), 'file', 'files')}; "
-        f"this process took {stats.get('process_bytes', 0) / 1e6:,.1f} MB at most"
+    found = [
+        f"round {stats['round_id']}: {stats['rows']:,} rows, {stats['answers']:,} answers in "
+        f"{seconds['total']:.3f} s ({stages})",
+        *(text for plan in plans.by_family.values() for text in plan.measured(stats)),
+        f"this process took {stats.get('process_bytes', 0) / 1e6:,.1f} MB at most",
     ]
+    return [f"  measured: {'; '.join(found)}"]
 
 
 def _many(count: int, one: str, more: str) -> str:

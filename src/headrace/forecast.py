@@ -17,14 +17,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from headrace.families import registry
 from headrace.records import decode
 from headrace.runtime.ledger import Ledger
-from headrace.runtime.statistics import RoundStats, Stats, load_of
+from headrace.runtime.statistics import RoundStats, Stats, own_figures
 
 ROUNDS_LEARNT = 8
 ROUNDS_TOLD = 100
 TRIGGER_S = 0.1  # what Spark takes to call for the next round, as long as none has been measured
-READ, FINISH = ("plan", "spark"), ("roll", "answer", "write", "commit")
+READ, FINISH = ("plan", "count", "spark"), ("roll", "answer", "write", "commit")
 FACTOR_MAX = 20.0
 
 
@@ -38,8 +39,13 @@ def recent_stats(ledger: Ledger, rounds: int = ROUNDS_LEARNT + 1) -> list[Stats]
 
 
 def committed_stats(ledger: Ledger) -> list[RoundStats]:
-    """The same of some more rounds, as a process is told that does not run the home."""
-    return [decode(RoundStats, stats) for stats in recent_stats(ledger, ROUNDS_TOLD)]
+    """The same of some more rounds, as a process is told that does not run the home; the figures of
+    families are checked too."""
+    found = recent_stats(ledger, ROUNDS_TOLD)
+    for family in registry.FAMILIES:
+        for stats in found:
+            own_figures(stats, family.name, family.figures)
+    return [decode(RoundStats, stats) for stats in found]
 
 
 def measured_stages(seconds: Mapping[str, float]) -> dict[str, float]:
@@ -55,7 +61,7 @@ def factors_of(rounds: Sequence[Stats]) -> dict[str, float]:
     ratios: dict[str, list[float]] = {}
     for stats in rounds:
         measured = measured_stages(stats["seconds"])
-        for stage, seconds in load_of(stats).priced.items():
+        for stage, seconds in stats.get("priced", {}).items():
             if seconds > 0.0:
                 ratios.setdefault(stage, []).append(measured.get(stage, 0.0) / seconds)
     return {
@@ -94,7 +100,7 @@ def forecast(
             seconds.get(s, 0.0) for s in READ
         )
         seconds["wait"] = max(sum(seconds.get(s, 0.0) for s in FINISH) - ahead_s, 0.0)
-    return Forecast(rows, seconds, sum(bool(load_of(s).priced) for s in learnt))
+    return Forecast(rows, seconds, sum(bool(s.get("priced")) for s in learnt))
 
 
 def estimate_line(made: Forecast, rounds: int) -> str:

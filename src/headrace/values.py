@@ -105,3 +105,9 @@ class Window:
     def grain_us(self) -> int:
         """Width of the widest panes whose edges include every start and end of this window."""
         return math.gcd(self.range_us, self.slide_us, self.offset_us)
+
+
+def watermark(newest_us: int | None, late_us: int) -> int | None:
+    """How far the event time of a stream is known to be: rows older than this are late, windows
+    that end at or before it are closed.  None before the first row."""
+    return None if newest_us is None else newest_us - late_us

@@ -25,17 +25,19 @@ def trial(factor: float, off: float = 1.0) -> Trial:
     history: list[dict[str, Any]] = []
     for rows in range(10_000, 200_000, 10_000):
         before = len(history) * 20 * US_PER_S
-        known = (rows / 20, work.pane_us, work.predicates, work.keys, {"`k`": 40})
+        known = (rows // 20, work.pane_us, work.predicates, work.keys, {"`k`": 40})
         prices = priced(quantities_of(work, Flow(rows, before, before + 20 * US_PER_S, *known)))
         seconds = {stage: factor * s for stage, s in prices.items()}
-        load = dict(zip(("cells", "pane_us", "predicates", "keys", "groups"), known, strict=True))
+        own = dict(zip(("cells", "pane_us", "predicates", "keys", "groups"), known, strict=True))
         seconds["total"] = sum(seconds.values())
         history.append(
             {
                 "rows": rows,
                 "watermark_us": before + 20 * US_PER_S,
                 "seconds": seconds,
-                "load": {**load, "before_us": before, "priced": prices, "plain_s": {}},
+                "watermark_before_us": before,
+                "priced": prices,
+                "figures": {"windows": {**own, "keys": list(work.keys)}},
             }
         )
     return Trial(CASES[0], work, history, [off * s["seconds"]["total"] for s in history], 0)

@@ -33,7 +33,17 @@ class FakeInfo:
 
 def a_round(number: int, rows: int = 100, answers: int = 10) -> RoundStats:
     return RoundStats(
-        "trades", number, rows, 1, 0, 2, 3, answers, number * 4_000_000, {"total": 0.5}, 50.0
+        "trades",
+        number,
+        rows,
+        1,
+        0,
+        2,
+        3,
+        answers,
+        number * 4_000_000,
+        {"total": 0.5},
+        figures={"windows": {"unshared_s": 50.0}},
     )
 
 

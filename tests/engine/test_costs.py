@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 import headrace
 from headrace.cost_attribution import StreamCost
 from headrace.families.windows.costs.flow import flow_of
+from headrace.families.windows.figures import figures_of
 from headrace.forecast import recent_stats
 from headrace.runtime.ledger import Ledger
-from headrace.runtime.statistics import load_of
 from tests.engine.race import Race, rows_of
 
+FIGURES = ("figures", "priced", "watermark_before_us")
 FACTOR = 3.0  # what a busy machine may add; `headrace bench cost` holds 1.5
 QUERIES = {
     "sums": "SELECT k, sum(n) AS t FROM s GROUP BY k, window(ts, '10 seconds')",
@@ -148,10 +149,10 @@ def test_rounds_tell_what_a_forecast_needs(spark: SparkSession, tmp_path: Path) 
     race.feed(rows_of(0, 20), rows_of(20, 20))
     race.eng.run()
     history = recent_stats(ledger_of(race))
-    load = load_of(history[-1])
-    assert load.groups == {"`k`": 3} and load.keys == ("`k`",) and load.predicates == 1
-    assert 0 < load.cells <= 20
-    assert set(load.priced) == {
+    own = figures_of(history[-1])
+    assert own.groups == {"`k`": 3} and own.keys == ("`k`",) and own.predicates == 1
+    assert 0 < own.cells <= 20
+    assert set(history[-1]["priced"]) == {
         "plan",
         "spark",
         "joins",
@@ -161,13 +162,15 @@ def test_rounds_tell_what_a_forecast_needs(spark: SparkSession, tmp_path: Path) 
         "write",
         "commit",
     }
-    assert set(load.plain_s) == {str(race.eng.catalog.query("each").id)}
+    assert set(history[-1]["figures"]["plain"]["seconds"]) == {
+        str(race.eng.catalog.query("each").id)
+    }
     flow = flow_of(history)
     assert flow is not None
     assert (flow.rows, flow.advance_us) == (20, 20_000_000)
 
 
-def test_rounds_of_an_earlier_version_are_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_rounds_without_figures_are_read(spark: SparkSession, tmp_path: Path) -> None:
     race = Race(spark, tmp_path)
     race.eng.add_many(QUERIES)
     race.feed(rows_of(0, 20), rows_of(20, 20))
@@ -176,7 +179,7 @@ def test_rounds_of_an_earlier_version_are_read(spark: SparkSession, tmp_path: Pa
     for round_id in (0, 1):
         manifest = ledger.read(round_id)
         ledger.commit(
-            replace(manifest, stats={k: v for k, v in manifest.stats.items() if k != "load"})
+            replace(manifest, stats={k: v for k, v in manifest.stats.items() if k not in FIGURES})
         )
     again = headrace.Engine(race.folder / "race")
     assert "estimated: " in again.explain() and "by default rates" in again.explain()

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 import headrace
 from headrace.explaining import explain_all, explain_one
-from headrace.runtime.statistics import Load, RoundStats, ShapeLoad
+from headrace.families.joins.figures import JoinsFigures, ShapeFigures
+from headrace.runtime.statistics import RoundStats
 from tests.engine.race import Race, row, rows_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -78,11 +79,12 @@ def test_the_whole_plan(eng: headrace.Engine, tmp_path: Path) -> None:
     assert headrace.Engine(tmp_path / "race").explain() == text
 
 
-def measured(joints: dict[str, ShapeLoad], **standing: float) -> dict[str, Any]:
+def measured(shapes: dict[str, ShapeFigures], **standing: float) -> dict[str, Any]:
     """As the manifest of a round has it."""
     seconds = {"plan": 0.001, "joins": 0.9, "commit": 0.03, "total": 1.0}
-    load = Load(priced={"joins": 0.5}, shapes=joints, kept_rows=2_000, standing=standing)
-    stats = RoundStats("trades", 3, 20_000, 0, 0, 0, 14, 0, 0, seconds, 9.0, load=load)
+    figures = {"joins": asdict(JoinsFigures(shapes, 2_000, standing))}
+    counts = (20_000, 0, 0, 0, 14, 0, 0)
+    stats = RoundStats("trades", 3, *counts, seconds, priced={"joins": 0.5}, figures=figures)
     return dict(json.loads(json.dumps(asdict(stats))))
 
 
@@ -92,18 +94,18 @@ def test_joins_after_a_round(eng: headrace.Engine) -> None:
     select += " (side 0)"
     alone = {"groups": 4.1e-6, "hotspots": 5e-6, "select_first": 3.2e-6, "join_first": 1.2e-3}
     ways = {"groups": 12_000, "select_first": 7_500, "join_first": 500}
-    filtered = ShapeLoad(1, {"prefixes of groups": 20_000}, {}, 2.1e-7)
-    joints = {
-        select: ShapeLoad(1, ways, alone, 3.9e-6),
+    filtered = ShapeFigures(1, {"prefixes of groups": 20_000}, {}, 2.1e-7)
+    shapes = {
+        select: ShapeFigures(1, ways, alone, 3.9e-6),
         "rows of trades by `price` (side 0)": filtered,
     }
-    round_3 = measured(joints, levels=4, groups=9, fewest=3, ranges=10, hot=9)
+    round_3 = measured(shapes, levels=4, groups=9, fewest=3, ranges=10, hot=9)
     catalog, rounds = eng.catalog, {"trades": [round_3], "stock": [round_3]}
     texts = [
         explain_one(catalog.query(name), catalog, rounds) for name in ("alert", "near", "same")
     ]
     golden("explain_measured", "\n\n".join([*texts, explain_all(catalog, rounds)]))
-    more = {**joints, select: ShapeLoad(7, ways, alone, 3.9e-6)}
+    more = {**shapes, select: ShapeFigures(7, ways, alone, 3.9e-6)}
     assert "rates fitted here" in texts[2]
     assert "rates fitted here" not in explain_one(
         catalog.query("same"), catalog, {"trades": [measured(more)]}

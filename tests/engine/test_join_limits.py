@@ -80,7 +80,7 @@ def test_rows_are_let_go_when_nothing_can_join_them(spark: SparkSession, tmp_pat
         for side in joined.sides:
             side.write([row(i, 0.0, 100 * step + i) for i in range(10)])
         joined.eng.run()
-    kept = {s.stream: s.load.kept_rows for s in joined.eng.statistics()}
+    kept = {s.stream: s.figures["joins"]["kept_rows"] for s in joined.eng.statistics()}
     assert (
         all(count <= 20 for count in kept.values()) and joined.eng.results("timed").num_rows == 50
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 
@@ -15,7 +17,9 @@ from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.disk import Disk
 from headrace.explaining import explain_all, explain_one, infos
+from headrace.families.windows.figures import WindowsFigures
 from headrace.planning import Plans
+from headrace.runtime.statistics import RoundStats
 from headrace.sql.bind import bind
 from headrace.sql.query import Query
 from headrace.sql.schema import parse_schema
@@ -77,6 +81,23 @@ def test_a_plan_that_follows_changes_is_one_made_anew(catalog: Catalog, seed: in
         kept, anew = (explain_all(catalog, {}, own) for own in (plans, None))
         assert sorted(kept.splitlines()) == sorted(anew.splitlines())
         assert infos(catalog, plans, {}) == infos(catalog, Plans(catalog), {})
+
+
+@pytest.mark.parametrize("next_united", [True, False])
+def test_the_cuts_shown_are_those_of_the_next_round(catalog: Catalog, next_united: bool) -> None:
+    """What a round has decided of how the next is cut is committed with it: the round itself may
+    have been cut the other way."""
+    texts = {
+        key: f"SELECT {key}, sum(price) AS p FROM trades GROUP BY {key}, window(ts, '10 seconds')"
+        for key in ("symbol", "side")
+    }
+    catalog.add([bound(name, sql) for name, sql in texts.items()])
+    own = WindowsFigures(groupings=2 if next_united else 1, next_united=next_united)
+    stats = RoundStats("trades", 3, 20_000, 0, 0, 0, 2, 0, 0, {"total": 1.0})
+    told = json.loads(json.dumps(asdict(replace(stats, figures={"windows": asdict(own)}))))
+    text = explain_all(catalog, {"trades": [told]})
+    shown = "1 grouping," if next_united else "2 groupings,"
+    assert shown in text
 
 
 @pytest.mark.slow

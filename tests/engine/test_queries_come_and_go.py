@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import headrace
+from headrace.config import Config
 from tests.engine import random_windows
 from tests.engine import test_oracle as oracle
 from tests.engine.race import Race, row, rows_of
@@ -94,6 +95,34 @@ def test_a_newcomer_with_history_begins_with_windows_that_are_open(grown: Race) 
     to close."""
     ends = {name: min(r["we"] for r in grown.answers(name)) for name in ("same", "rolled_up")}
     assert set(ends.values()) == {min(r["we"] for r in grown.answers("shorter"))}
+
+
+def test_rows_that_came_while_nobody_asked_for_windows_are_not_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The log of panes has nothing of such rounds: no window with rows of theirs is answered, now
+    or after a restart, nor after the rounds of the log have been taken together."""
+    race = Race(spark, tmp_path, config=Config.of(log_rounds_max=4))
+    windows = asked("sum(n) AS t", "'20 seconds'")
+    race.eng.add("SELECT upper(k) AS u FROM s", name="beside")
+    race.feed(rows_of(0, 15), rows_of(15, 15))
+    race.eng.run()
+    race.eng.add(windows, name="first")
+    race.feed(rows_of(30, 30), rows_of(60, 30))
+    race.eng.run()
+    race.eng.drop("first")
+    race.feed(rows_of(90, 15))
+    race.open().run()
+    race.eng.add(windows, name="second")
+    race.feed(*(rows_of(first, 10) for first in range(105, 225, 10)))
+    race.open().run()
+    race.eng.add(asked("sum(n) AS t", "'80 seconds', '20 seconds'"), name="third")
+    race.feed(rows_of(225, 60))
+    race.open().run()
+    race.check("second", whole=False, whole_from_s=140)
+    race.check("third", whole=False, whole_from_s=280)
+    assert [s.figures["windows"]["log_files"] for s in race.eng.statistics()][-1] < 8
+    assert race.answers("second") and race.answers("third")
 
 
 def test_a_name_that_comes_back_is_another_query(spark: SparkSession, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class SumWork:
     """State: what each round added to the sum, in the pane log, whose old rounds are folded into
     one; and rows that Spark would have written."""
 
-    reads_rows = True
+    reads_rows = counts_rows = True
 
     def __init__(self, place: Place) -> None:
         self._place = place

@@ -29,7 +29,7 @@ from headrace.bench.windows import Tell, linked, wait_for_rounds
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.families.windows.costs.cost import RATES
-from headrace.families.windows.costs.flow import flow_of, is_united
+from headrace.families.windows.costs.flow import flow_of, is_united_next
 from headrace.families.windows.costs.workload import (
     Flow,
     Quantities,
@@ -45,7 +45,7 @@ from headrace.families.windows.sharing import price_of
 from headrace.forecast import forecast, measured_stages, recent_stats
 from headrace.runtime.ledger import Ledger
 from headrace.runtime.session import make_session
-from headrace.runtime.statistics import Stats, load_of, rows_expected
+from headrace.runtime.statistics import Stats, rows_expected
 from headrace.values import US_PER_S
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Trial:
     @property
     def by_rates(self) -> list[float]:
         """What the rates alone say, by round, against what was measured without waiting."""
-        told = [(sum(load_of(s).priced.values()), _busy(s)) for s in self.history[self.first :]]
+        told = [(sum(s["priced"].values()), _busy(s)) for s in self.history[self.first :]]
         return [max(e / m, m / e) for e, m in told]
 
 
@@ -215,7 +215,7 @@ def _forecasts(engine: Engine, case: Case, first: int) -> Trial:
     relation = engine.catalog.relation("trades")
     live = [(r.id, r.query) for r in engine.catalog.queries.values()]
     history = recent_stats(Ledger(engine.home.disk, engine.home.stream_folder("trades")), 1_000)
-    work = _workload(assignment_of(live, relation), is_united(history))
+    work = _workload(assignment_of(live, relation), is_united_next(history))
     # later ones have learnt from the plan with all queries
     until = first + 1 if case.grows_by else len(history)
     known = [history[max(0, n - 9) : n] for n in range(first, until)]
@@ -260,8 +260,9 @@ def fit(trials: Sequence[Trial]) -> dict[str, float]:
 
 def _quantities(trial: Trial, stats: Stats) -> Quantities:
     flow = flow_of([stats])
-    assert flow is not None and stats["load"]["before_us"] is not None
-    past: Flow = replace(flow, before_us=stats["load"]["before_us"], after_us=stats["watermark_us"])
+    before_us, after_us = stats["watermark_before_us"], stats["watermark_us"]
+    assert flow is not None and before_us is not None
+    past: Flow = replace(flow, before_us=before_us, after_us=after_us)
     return quantities_of(trial.work, past)
 
 

@@ -128,7 +128,7 @@ def drain(spark: SparkSession, folder: Path, size: Size, tell: Tell) -> Sequence
 
 
 def figures_of(size: Size, rounds: Sequence[RoundStats], before: int) -> list[Figure]:
-    stated, peak = max(r.ring_bytes for r in rounds), peak_bytes()
+    stated, peak = max(r.figures["windows"]["ring_bytes"] for r in rounds), peak_bytes()
     longest = max(r.seconds["total"] for r in rounds)
     return [
         Figure("groups", size.groups, note=f"alive; {NEW_SHARE:.1%} new each round"),
@@ -146,5 +146,7 @@ def figures_of(size: Size, rounds: Sequence[RoundStats], before: int) -> list[Fi
         Figure("stated_mb", stated / MB, "MB", note="rings, open panes, keys: EXPLAIN"),
         Figure("peak_rss_mb", peak / MB, "MB", note=f"this process, {before / MB:,.0f} MB before"),
         Figure("peak_over_stated", (peak - before) / stated, "×"),
-        Figure("log_mb", rounds[-1].log_bytes / MB, "MB", note="pane log on disk"),
+        Figure(
+            "log_mb", rounds[-1].figures["windows"]["log_bytes"] / MB, "MB", note="pane log on disk"
+        ),
     ]

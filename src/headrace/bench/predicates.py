@@ -194,7 +194,9 @@ def _details(name: str, rounds: list[RoundStats]) -> list[Figure]:
             for stage in ("trigger", "spark", "roll", "answer", "write", "total")
         ),
         Figure(f"{name}_answers", float(np.mean([r.answers for r in rounds])), "a round"),
-        Figure(f"{name}_ring_mb", max(r.ring_bytes for r in rounds) / 1e6, "MB"),
+        Figure(
+            f"{name}_ring_mb", max(r.figures["windows"]["ring_bytes"] for r in rounds) / 1e6, "MB"
+        ),
     ]
 
 

@@ -112,6 +112,12 @@ class Plan(Protocol):
     def reads_rows(self, relation: Relation) -> bool:
         """Whether it reads the rows of a round of the relation."""
 
+    def counts_rows(self, relation: Relation) -> bool:
+        """Whether it counts them by the way: then its price is that of the whole round."""
+
+    def measured(self, stats: Stats) -> list[str]:
+        """What it noted of a round, in words, beside the seconds by stage."""
+
 
 class Log(Protocol):
     """Committed answers of a query by round, or by another number that grows with each commit."""
@@ -148,6 +154,11 @@ class Family(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def figures(self) -> type[object]:
+        """The dataclass of what it notes of each round it has a part in (`RoundStats.figures`);
+        all of its fields have defaults."""
 
     @property
     def stages(self) -> tuple[str, ...]:

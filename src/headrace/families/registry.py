@@ -13,7 +13,7 @@ from headrace.sql.query import Query
 
 FAMILIES: tuple[Family, ...] = (Windows(), Joins(), Plain())
 """In the order they are asked: the first that claims a query runs it.  The last shares nothing and
-takes every query; the first also counts the rows of a round."""
+takes every query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from headrace.relations.rounds import ALL, MORE, KeptRounds
 from headrace.relations.row_files import RowFile
 from headrace.runtime.ledger import Ledger
-from headrace.values import Relation
+from headrace.values import Relation, watermark
 
 
 @dataclass(slots=True)
@@ -30,11 +30,7 @@ class Rows:
     @property
     def watermark_us(self) -> int | None:
         newest = self.ledger.newest
-        return (
-            None
-            if newest is None or newest.newest_us is None
-            else newest.newest_us - self.relation.late_us
-        )
+        return None if newest is None else watermark(newest.newest_us, self.relation.late_us)
 
     @property
     def size(self) -> int:

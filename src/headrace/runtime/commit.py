@@ -7,7 +7,8 @@ again.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 
 from headrace.catalog.catalog import Catalog
@@ -24,7 +25,8 @@ Stat = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A round whose rows have been read: what it read, and the catalog it is answered with."""
+    """A round whose rows have been read: what it read, the catalog it is answered with, and what
+    the runtime's own part of it is priced, if it counted the rows itself."""
 
     round: Round
     source: Input
@@ -33,6 +35,7 @@ class Taken:
     files: tuple[FileMark, ...]
     catalog_version: int
     queries: int
+    priced: Mapping[str, float] = field(default_factory=dict)
 
 
 class Commits:
@@ -142,13 +145,9 @@ class Commits:
             outcome.answers,
             round.watermark_us,
             watch.total(),
-            outcome.unshared_s,
-            outcome.selectivity,
-            outcome.groupings,
-            outcome.ring_bytes,
-            outcome.log_bytes,
-            outcome.log_files,
-            outcome.load,
+            round.watermark_before_us,
+            {**taken.priced, **outcome.priced},
+            outcome.figures,
             peak_bytes(),
         )
 

@@ -23,8 +23,8 @@ from headrace.disk import Disk
 from headrace.quoting import quote_name
 from headrace.runtime.answers import Block
 from headrace.runtime.ledger import Choices, FileMark, Ledger
-from headrace.runtime.statistics import NO_LOAD, Census, Load, Stopwatch
-from headrace.values import Relation
+from headrace.runtime.statistics import Census, Figures, Stopwatch
+from headrace.values import Relation, watermark
 
 OK, LATE, NO_TIME, BAD = range(4)
 CORRUPT = "_headrace_corrupt"
@@ -74,7 +74,7 @@ NOTHING_COUNTED = Census()
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: its id, what came before, and, once the lead family has counted, its census."""
+    """One round: its id, what came before, and, once its rows have been counted, its census."""
 
     id: int
     newest_before_us: int | None
@@ -90,12 +90,12 @@ class Round:
     @property
     def watermark_before_us(self) -> int | None:
         """Rows older than this are late."""
-        return None if self.newest_before_us is None else self.newest_before_us - self.late_us
+        return watermark(self.newest_before_us, self.late_us)
 
     @property
     def watermark_us(self) -> int | None:
         """Windows that end at or before this are closed by this round."""
-        return None if self.newest_us is None else self.newest_us - self.late_us
+        return watermark(self.newest_us, self.late_us)
 
 
 @dataclass(slots=True)
@@ -108,13 +108,10 @@ class Outcome:
     held: tuple[FileMark, ...] = ()
     faults: dict[int, str] = field(default_factory=dict)
     answers: int = 0
-    unshared_s: float = 0.0
-    selectivity: dict[str, float] = field(default_factory=dict)
-    groupings: int = 1
-    ring_bytes: int = 0
-    log_bytes: int = 0
-    log_files: int = 0
-    load: Load = NO_LOAD
+    priced: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage, by the rates alone; whoever counts the rows prices the whole round."""
+    figures: dict[str, Figures] = field(default_factory=dict)
+    """By family: what it measured, as its dataclass says."""
     choices: dict[str, Choices] = field(default_factory=dict)
     """By family; see `ledger.py`."""
 
@@ -125,20 +122,16 @@ class Outcome:
         self.keep.update(part.keep)
         self.faults.update(part.faults)
         self.answers += part.answers
-        self.unshared_s += part.unshared_s
-        self.selectivity.update(part.selectivity)
-        self.groupings = max(self.groupings, part.groupings)
-        self.ring_bytes += part.ring_bytes
-        self.log_bytes += part.log_bytes
-        self.log_files += part.log_files
         self.held += part.held
-        self.load = part.load if self.load is NO_LOAD else self.load.and_of(part.load)
+        self.priced.update(part.priced)
+        self.figures.update(part.figures)
         self.choices.update(part.choices)
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """What a family has taken from the rows of a round: the rest (`answer`) needs no rows any more.
+    `census`: of a work that counts the rows.
 
     With `faults` (query id → reason) there is no answer: the round is read again without these
     queries."""
@@ -188,6 +181,11 @@ class Work(Protocol):
     def reads_rows(self) -> bool:
         """Whether the next round's rows are read by this work: what several read is kept for
         them."""
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether it counts the rows of the next round, as it reads all of them anyway: its
+        reading then has a census.  It is asked first, and the runtime need not count."""
 
     def replan(self, change: Change) -> None:
         """The queries of the next round.  Called after `open`, and when they have changed; no round

@@ -26,13 +26,13 @@ from headrace.errors import HeadraceError, RoundError, SourceError
 from headrace.pausing import set_aside, take_back
 from headrace.runtime.background import Background
 from headrace.runtime.commit import Commits, Stat, Taken
-from headrace.runtime.dead_letters import DeadLetters
 from headrace.runtime.event_times import TimeLimits
-from headrace.runtime.family import Batch, Change, Job, Outcome, Place, Reading, Round, Work
+from headrace.runtime.family import Change, Job, Outcome, Place, Reading, Round, Work
 from headrace.runtime.faults import explain_failure
 from headrace.runtime.home import Home
-from headrace.runtime.ledger import FileMark, Ledger, check_catalog
+from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.repeats import check_repeat
+from headrace.runtime.round_rows import RoundRows, is_read_by_several
 from headrace.runtime.session import settle_session
 from headrace.runtime.sources import FILES, check_whole, open_source, parse_source, read_again
 from headrace.runtime.sparklogs import Input, SparkLogs, stat_inputs
@@ -47,7 +47,7 @@ _AS_IT_WAS = ("CHECKPOINT_MISMATCH", "STOPPING", WORKER_GONE)
 
 
 class Pipeline:
-    """One stream or table at work.  `jobs` in order; the first counts the rows of each round."""
+    """One stream or table at work.  `jobs`: of all families."""
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class Pipeline:
         taken, readings = self._read(self._frame_of(frame, source), round_id, source, inputs, watch)
         self._next_id, self._last, self._newest_us = round_id + 1, source, taken.round.newest_us
         # a given DataFrame's source may let go of rows once Spark has noted their round as done
-        if self._is_given or self._is_read_by_several():
+        if self._is_given or is_read_by_several(self._works.values()):
             self._finish(taken, readings, watch)
             self._found = {}  # the next round is planned after this
         else:
@@ -307,18 +307,16 @@ class Pipeline:
         source: Input,
         inputs: tuple[Stat, ...],
         watch: Stopwatch,
-    ) -> tuple[Taken, list[Reading]]:
+    ) -> tuple[Taken, Sequence[Reading]]:
         """Take from the rows what each family needs; again, as long as that finds queries that fail
         on a row.
 
         When this returns the round before is committed."""
-        known = bool(inputs) and all(size >= 0 for _, size, _ in inputs)
-        is_small = known and sum(size for _, size, _ in inputs) <= self._config.one_task_bytes_max
+        rows = self._rows_of(frame, source, inputs)
         while True:
             queries = self._replan(watch)
-            taken, readings, faults = self._read_once(
-                frame, round_id, is_small, source, inputs, queries, watch
-            )
+            round = Round(round_id, self._newest_us, self.relation.late_us)
+            read = rows.read(self._works.values(), round, watch)
             with watch.stage("wait"):
                 before = self._settle()
             if stat_inputs(source.files) != inputs:
@@ -327,51 +325,23 @@ class Pipeline:
                     round_id=round_id,
                     code="SOURCE_CHANGED",
                 )
-            if not faults and not before:
-                return taken, readings
-            self._catalog.quarantine(faults)
+            if not read.faults and not before:
+                known = (source, self._last, inputs, read.files, self._version, queries)
+                return Taken(read.round, *known, read.priced), read.readings
+            self._catalog.quarantine(read.faults)
 
-    def _read_once(
-        self,
-        frame: DataFrame,
-        round_id: int,
-        is_small: bool,
-        source: Input,
-        inputs: tuple[Stat, ...],
-        queries: int,
-        watch: Stopwatch,
-    ) -> tuple[Taken, list[Reading], dict[int, str]]:
-        round = Round(round_id, self._newest_us, self.relation.late_us)
-        marks_bad = parse_source(self.relation.source).marks_bad_rows
-        keep_rows = marks_bad or self._is_read_by_several()
-        rows = frame.persist() if keep_rows else frame
-        limits, time = TimeLimits.of(self._config, int(self._clock() * 1e6)), self.relation.time
-        marked, has_beyond = limits.marked(rows, time, source.files)
-        batch = Batch(
-            marked, self.relation, round.watermark_before_us, marks_bad, has_beyond, is_small
-        )
-        readings: list[Reading] = []
-        faults: dict[int, str] = {}
-        files: list[FileMark] = []
-        try:
-            for work in self._works.values():
-                reading = work.read(batch, round, watch)
-                readings.append(reading)
-                if reading.faults:
-                    faults.update(reading.faults)
-                    break
-                if reading.census is not None:
-                    round = replace(round, census=reading.census)
-            if round.census.bad and not faults:
-                letters = DeadLetters(rows, self.relation, limits, self._config)
-                files = letters.write(self._home.disk, self.ledger.folder, round)
-        finally:
-            if keep_rows:
-                rows.unpersist()
-        return (
-            Taken(round, source, self._last, inputs, tuple(files), self._version, queries),
-            readings,
-            faults,
+    def _rows_of(self, frame: DataFrame, source: Input, inputs: tuple[Stat, ...]) -> RoundRows:
+        known = bool(inputs) and all(size >= 0 for _, size, _ in inputs)
+        is_small = known and sum(size for _, size, _ in inputs) <= self._config.one_task_bytes_max
+        return RoundRows(
+            frame,
+            self.relation,
+            source.files,
+            is_small,
+            TimeLimits.of(self._config, int(self._clock() * 1e6)),
+            self._config,
+            self._home.disk,
+            self.ledger.folder,
         )
 
     def _replan(self, watch: Stopwatch) -> int:
@@ -423,17 +393,13 @@ class Pipeline:
             set_aside()
         self._planned_version, self._is_planned = self._version, True
 
-    def _is_read_by_several(self) -> bool:
-        """Whether several families read the rows of this round."""
-        return sum(work.reads_rows for work in self._works.values()) > 1
-
     def _settle(self) -> dict[int, str]:
         """Wait until the round before is committed; the queries that failed in it."""
         self._background.wait()
         found, self._found = self._found, {}
         return found
 
-    def _finish(self, taken: Taken, readings: list[Reading], watch: Stopwatch) -> None:
+    def _finish(self, taken: Taken, readings: Sequence[Reading], watch: Stopwatch) -> None:
         """Answer a round that has been read, and commit it."""
         with self._noting_errors(taken.round.id):
             total = Outcome()

@@ -1,4 +1,4 @@
-"""What a round measured: rows, rates, selectivities, time by stage."""
+"""What a round measured: its rows, its time by stage, and the figures of each family."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite
+from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
-from headrace.records import decode
+from headrace.records import decode, reading
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,72 +29,29 @@ class Census:
     newest_us: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ShapeLoad:
-    """Events of a round looked up for the ranges of a join shape: how many by which method; seconds
-    an event that each method alone would take, by rates fitted on a worker, and that it took a
-    worker (0: not known)."""
-
-    ranges: int
-    methods: Mapping[str, int]
-    alone_s: Mapping[str, float]
-    took_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What explains the cost of a round: where the watermark was before, what Spark's aggregate
-    left and how it was cut, groups by group-by, seconds by stage as the cost model prices them, and
-    seconds of plain queries by id.
-
-    Of joins: what looking up took by join shape, how many rows of this relation may still be
-    joined, and how its queries stand (`Standing.tally`)."""
-
-    before_us: int | None = None
-    cells: int = 0
-    pane_us: int = 0
-    predicates: int = 0
-    keys: tuple[str, ...] = ()
-    groups: Mapping[str, int] = field(default_factory=dict)
-    priced: Mapping[str, float] = field(default_factory=dict)
-    plain_s: Mapping[str, float] = field(default_factory=dict)
-    shapes: Mapping[str, ShapeLoad] = field(default_factory=dict)
-    kept_rows: int = 0
-    standing: Mapping[str, float] = field(default_factory=dict)
-
-    def and_of(self, other: Load) -> Load:
-        """The load of two families in one round: what both have priced, and what only the other
-        knows."""
-        return replace(
-            self,
-            priced={**self.priced, **other.priced},
-            plain_s={**self.plain_s, **other.plain_s},
-            shapes={**self.shapes, **other.shapes},
-            kept_rows=self.kept_rows + other.kept_rows,
-            standing={**self.standing, **other.standing},
-        )
-
-
-NO_LOAD = Load()
-
+Figures = Mapping[str, Any]
+"""What one family measured, as JSON has it."""
 Stats = Mapping[str, Any]
 """A `RoundStats` as a manifest tells it."""
 Histories = Mapping[str, Sequence[Stats]]
 """By relation: what its newest committed rounds measured, oldest first."""
 
 
-def load_of(stats: Stats) -> Load:
-    """Rounds of earlier versions say less."""
-    kept = stats.get("load")
-    if not kept:
-        return Load()
-    known = {name: value for name, value in kept.items() if name in Load.__slots__}
-    shapes = {name: ShapeLoad(**own) for name, own in known.get("shapes", {}).items()}
-    return Load(**{**known, "keys": tuple(known.get("keys", ())), "shapes": shapes})
+def own_figures(stats: Stats, family: str, kind: type[T]) -> T:
+    """What a family has noted of a round, as the dataclass it was written from; of one without
+    notes, what `kind()` says.  What does not fit is told as any damaged manifest is."""
+    told = stats.get("figures", {}).get(family, {})
+    place = Path(str(stats.get("stream")), f"round {stats.get('round_id')}", "figures", family)
+    with reading(place, "what a round has measured", "MANIFEST_DAMAGED"):
+        if not _is_finite(told):
+            raise ValueError("a figure is not a finite number")
+        return decode(kind, told)
 
 
-def newest_load(history: Sequence[Stats]) -> Load | None:
-    return load_of(history[-1]) if history else None
+def _is_finite(told: Any) -> bool:
+    if isinstance(told, Mapping):
+        return all(map(_is_finite, told.values()))
+    return not isinstance(told, float) or isfinite(told)
 
 
 ROWS_ASSUMED = 100_000  # of a round of a relation that nobody has read yet
@@ -99,22 +59,20 @@ ROWS_ASSUMED = 100_000  # of a round of a relation that nobody has read yet
 
 def rows_expected(history: Sequence[Stats]) -> float:
     """Rows of the next round, if it is like those before."""
-    return float(
-        median([s["rows"] for s in history if s.get("load") and s["rows"]] or [ROWS_ASSUMED])
-    )
+    return float(median([s["rows"] for s in history if s["rows"]] or [ROWS_ASSUMED]))
 
 
 @dataclass(frozen=True, slots=True)
 class RoundStats:
     """One committed round of one stream.
 
-    `seconds` by stage: plan, spark, turn (waiting for a joined relation), joins, plain, wait (for
-    the round before), roll, answer, write, commit; their `total`; and beside it `trigger`, what
-    Spark took to call for this round after the one before had been read, and `cycle`, from commit
-    to commit, which is less than the total where rounds overlap.  `groupings` of the shared
-    aggregate; `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane
-    log's, on disk; `process_bytes` the most memory this process has had, Spark's JVM not
-    counted."""
+    `seconds` by stage: plan, count (the runtime's own), spark (of windows), turn (waiting for a
+    joined relation), joins, plain, wait (for the round before), roll, answer, write, commit; their
+    `total`; and beside it `trigger`, what Spark took to call for this round after the one before
+    had been read, and `cycle`, from commit to commit, which is less than the total where rounds
+    overlap.  `priced`: what the rates alone say of the stages.  `figures`: what each family has
+    noted, by its name, as its own dataclass says (`families/<name>/figures.py`).  `process_bytes`:
+    the most memory this process has had, Spark's JVM not counted."""
 
     stream: str
     round_id: int
@@ -126,14 +84,15 @@ class RoundStats:
     answers: int
     watermark_us: int | None
     seconds: Mapping[str, float]
-    unshared_s: float
-    selectivity: Mapping[str, float] = field(default_factory=dict)
-    groupings: int = 1
-    ring_bytes: int = 0
-    log_bytes: int = 0
-    log_files: int = 0
-    load: Load = NO_LOAD
+    watermark_before_us: int | None = None
+    priced: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, Figures] = field(default_factory=dict)
     process_bytes: int = 0
+
+    @property
+    def unshared_s(self) -> float:
+        """Spark time at the least, were each query a job of its own: as far as families say so."""
+        return sum(float(own.get("unshared_s", 0.0)) for own in self.figures.values())
 
     @property
     def cycle_s(self) -> float:
@@ -152,16 +111,11 @@ def check_stats(data: Mapping[str, Any]) -> None:
         found.bad,
         found.queries,
         found.answers,
-        found.load.cells,
-        found.load.pane_us,
-        found.load.predicates,
-        *found.load.groups.values(),
     )
-    load = found.load
-    measured = (found.seconds, load.priced, load.plain_s, load.standing, found.selectivity)
+    measured = (found.seconds, found.priced)
     is_finite = all(isfinite(value) for own in measured for value in own.values())
     # a watermark never goes away
-    began_only = load.before_us is not None and found.watermark_us is None
+    began_only = found.watermark_before_us is not None and found.watermark_us is None
     if min(numbers) < 0 or "total" not in found.seconds or not is_finite or began_only:
         raise ValueError("a round cannot have measured this")
 

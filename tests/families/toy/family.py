@@ -31,7 +31,7 @@ from headrace.families.contract import (
 from headrace.families.stored import StoredReader
 from headrace.runtime.answers import Block
 from headrace.runtime.family import OK, Batch, Change, Outcome, Place, Reading, Round
-from headrace.runtime.statistics import Histories, Load, Stats, Stopwatch
+from headrace.runtime.statistics import Histories, Stats, Stopwatch, own_figures
 from headrace.sql.emit import emit
 from headrace.sql.query import Query
 from headrace.sql.tree import Aggregate, Call
@@ -40,8 +40,16 @@ from headrace.values import Relation
 WORD_S = 0.01
 
 
+@dataclass(frozen=True, slots=True)
+class ToyFigures:
+    """So many words were looked for."""
+
+    words: int = 0
+
+
 class Toy:
     name = "toy"
+    figures = ToyFigures
     stages = ("toy",)
     counts_answers = True
 
@@ -124,6 +132,13 @@ class ToyPlan:
     def reads_rows(self, relation: Relation) -> bool:
         return bool(self._words(relation))
 
+    def counts_rows(self, relation: Relation) -> bool:
+        return False
+
+    def measured(self, stats: Stats) -> list[str]:
+        words = own_figures(stats, Toy.name, ToyFigures).words
+        return [f"{words} words looked for"] if words else []
+
     def _words(self, relation: Relation) -> set[str]:
         return {
             word_of(q) for q in self._queries.values() if q.registered.query.source == relation.name
@@ -155,6 +170,10 @@ class ToyWork:
     def reads_rows(self) -> bool:
         return bool(self._asked)
 
+    @property
+    def counts_rows(self) -> bool:
+        return False
+
     def replan(self, change: Change) -> None:
         claims = {
             i: Toy().claims(own.query, lambda _: self._place.relation)
@@ -184,7 +203,8 @@ class ToyWork:
             blocks=[Block(ids, ones, np.zeros(ids.size, np.int64), (counts,))],
             answers=ids.size,
             choices={Toy.name: asdict(Counted(self._so_far))},
-            load=Load(priced={"toy": WORD_S * len(found)}),
+            priced={"toy": WORD_S * len(found)},
+            figures={Toy.name: asdict(ToyFigures(len(found)))},
         )
 
     def done(self) -> None:

@@ -18,11 +18,11 @@ from headrace.families.joins.cost import (
     filter_s,
     select_s,
 )
+from headrace.families.joins.figures import JoinsFigures, ShapeFigures
 from headrace.families.joins.intervals.expecting import stabbed
 from headrace.families.joins.levels.level import Level, grouping, level_of, sides_of
 from headrace.families.joins.plan import BAND, FILTER, SELECT, Box, JoinShape, Share
 from headrace.families.joins.words import look_name, meets
-from headrace.runtime.statistics import Load, ShapeLoad
 
 HOT = 0.001  # of the ranges, in one group
 
@@ -60,12 +60,11 @@ def asked_of(shape: JoinShape, boxes: Mapping[int, Sequence[Box]]) -> Asked:
 
 
 def event_s(
-    relation: str, shapes: JoinCoordinator, kept: Mapping[str, int], load: Load | None
+    relation: str, shapes: JoinCoordinator, kept: Mapping[str, int], measured: JoinsFigures
 ) -> float | None:
     """Seconds to look up a row of the relation, for all shapes; None if it has none."""
-    seen = load.shapes if load is not None else {}
     made = [
-        estimate_of(shape, side, asked.level, kept, seen.get(look_name(shape, side)))
+        estimate_of(shape, side, asked.level, kept, measured.shapes.get(look_name(shape, side)))
         for shape, asked in shapes.items()
         for side in sides_of(shape, relation)
     ]
@@ -73,7 +72,7 @@ def event_s(
 
 
 def explain_joins(
-    relation: str, shapes: JoinCoordinator, kept: Mapping[str, int], load: Load | None
+    relation: str, shapes: JoinCoordinator, kept: Mapping[str, int], measured: JoinsFigures
 ) -> list[str]:
     """All shapes of a relation; `kept`: rows of each relation that may be joined."""
     own = {shape: asked for shape, asked in shapes.items() if sides_of(shape, relation)}
@@ -85,8 +84,8 @@ def explain_joins(
         "Spark job a round keeps the rows and finds whom they affect; answers are made when they are read"
     ]
     for shape, asked in sorted(own.items(), key=lambda item: -item[1].queries):
-        lines += [f"  {line}" for line in _shape_lines(relation, shape, asked, kept, load)]
-    return lines + [f"  {line}" for line in _measured_lines(load)]
+        lines += [f"  {line}" for line in _shape_lines(relation, shape, asked, kept, measured)]
+    return lines + [f"  {line}" for line in _measured_lines(measured)]
 
 
 def explain_join_query(
@@ -94,7 +93,7 @@ def explain_join_query(
     own: Share,
     shapes: JoinCoordinator,
     kept: Mapping[str, int],
-    load: Load | None,
+    measured: JoinsFigures,
     foreign: Sequence[str] = (),
 ) -> list[str]:
     """One query: what it shares, and what is left to reading; `foreign`: what of that Spark is
@@ -107,7 +106,7 @@ def explain_join_query(
         f"  shares:   its index with {_many(asked.queries - 1, 'other')}, the rows with "
         f"{_many(all_queries - 1, 'other')}"
     ]
-    lines += [f"  {line}" for line in _shape_lines(relation, own.shape, asked, kept, load)]
+    lines += [f"  {line}" for line in _shape_lines(relation, own.shape, asked, kept, measured)]
     left = len(own.residue.rest) + len(own.residue.differences) + len(own.residue.equalities)
     left += sum(len(side) for side in own.residue.ranges)
     lines.append(
@@ -128,13 +127,13 @@ def explain_join_query(
 
 
 def _shape_lines(
-    relation: str, shape: JoinShape, asked: Asked, kept: Mapping[str, int], load: Load | None
+    relation: str, shape: JoinShape, asked: Asked, kept: Mapping[str, int], measured: JoinsFigures
 ) -> Iterable[str]:
     level = asked.level
     yield f"{meets(shape)}: {_many(asked.queries, 'query', 'queries')}, {_many(len(level), 'range')}"
     for side in sides_of(shape, relation):
         found = Grouped.of(level, grouping(shape, side))
-        seen = load.shapes.get(look_name(shape, side)) if load is not None else None
+        seen = measured.shapes.get(look_name(shape, side))
         yield (
             f"  groups:    a row of {relation} is looked up for {_many(found.groups, 'group')}; hot ({HOT:.1%} of "
             f"the ranges or more): {found.hot:,}, which hold {found.coverage:.1%}"
@@ -155,7 +154,7 @@ def _shape_lines(
             yield f"  measured:  {_seen(seen)}"
 
 
-def _seen(seen: ShapeLoad) -> str:
+def _seen(seen: ShapeFigures) -> str:
     """What the newest round says of a shape."""
     total = sum(seen.methods.values())
     often = sorted(seen.methods.items(), key=lambda own: -own[1])
@@ -174,7 +173,7 @@ class Estimate:
 
 
 def estimate_of(
-    shape: JoinShape, side: int, level: Level, kept: Mapping[str, int], seen: ShapeLoad | None
+    shape: JoinShape, side: int, level: Level, kept: Mapping[str, int], seen: ShapeFigures | None
 ) -> Estimate:
     """An event of a side; what the newest round has told of its methods counts as long as the
     ranges are as many."""
@@ -206,11 +205,11 @@ def _least(seconds: Mapping[str, float]) -> str:
     return min(seconds, key=lambda name: seconds[name])
 
 
-def _measured_lines(load: Load | None) -> list[str]:
+def _measured_lines(measured: JoinsFigures) -> list[str]:
     """How queries stood in the newest round."""
-    if load is None or not load.standing.get("ranges"):
+    standing = measured.standing
+    if not standing.get("ranges"):
         return []
-    standing = load.standing
     levels, groups, fewest = (int(standing.get(name, 0)) for name in ("levels", "groups", "fewest"))
     line = f"newest round: {_many(levels, 'level')} of {_many(groups, 'group')}"
     line += f", where one for each joint would have {fewest:,}" if groups > fewest else ""

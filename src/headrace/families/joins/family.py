@@ -20,6 +20,7 @@ from headrace.families.contract import (
     RelationOf,
     Workplace,
 )
+from headrace.families.joins.figures import NAME, JoinsFigures
 from headrace.families.joins.plan import Share, filter_share, share
 from headrace.runtime.statistics import Stats
 from headrace.sql.query import Query
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 
 class Joins:
-    name = "joins"
+    name = NAME
+    figures = JoinsFigures
     stages = ("turn", "joins")
     counts_answers = False
 

@@ -64,6 +64,10 @@ class JoinsWork:
             or self._coordinator.rests(self._name)
         )
 
+    @property
+    def counts_rows(self) -> bool:
+        return False
+
     def replan(self, change: Change) -> None:
         if change.is_first:
             self._coordinator.replan(self._name, change.comes)

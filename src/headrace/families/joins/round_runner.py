@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from headrace.families.joins.coordinator import JoinCoordinator
 from headrace.families.joins.cost import best_s, price_s, summed
+from headrace.families.joins.figures import NAME, JoinsFigures, ShapeFigures
 from headrace.families.joins.levels.notes import JoinNotes, Seen
 from headrace.families.joins.levels.probes import Looked
 from headrace.families.joins.levels.probing import Look, Report, Task
@@ -30,7 +31,6 @@ from headrace.relations.rounds import (
 from headrace.relations.row_files import RowFile
 from headrace.runtime.family import Outcome, Place, Round
 from headrace.runtime.ledger import FileMark, mark_of
-from headrace.runtime.statistics import Load, ShapeLoad
 
 # of a table that nobody joins: so many rows that went, and so many files, may stay
 SPARE_ROWS = 100_000
@@ -190,7 +190,8 @@ class RoundRunner:
     # -- what is committed -------------------------------------------------------------------------
 
     def outcome(self, pending: PendingRound, round: Round) -> Outcome:
-        outcome = Outcome(held=tuple(pending.held), load=self._load(pending, round))
+        outcome = Outcome(held=tuple(pending.held))
+        self._measure(pending, round, outcome)
         rounds = self._coordinator.rows(self._name).rounds
         is_told = pending.holds == MORE or (
             pending.holds == NONE and bool(rounds.rounds) and not rounds.joinable
@@ -213,13 +214,13 @@ class RoundRunner:
             round.id if pending.holds == ALL and round.census.rows else max(first, rounds.base - 1)
         )
 
-    def _load(self, pending: PendingRound, round: Round) -> Load:
+    def _measure(self, pending: PendingRound, round: Round, outcome: Outcome) -> None:
         tallies = self._coordinator.tallies(self._name)
         shapes, event_s = {}, 0.0
         for look in pending.looks:
             tally = tallies.get((look.shape, look.side), {})
             looked = [own for r in pending.reports for own in r.looked if own.look == look.number]
-            own = shapes[look_name(look.shape, look.side)] = _shape_load(
+            own = shapes[look_name(look.shape, look.side)] = _shape_figures(
                 looked, int(tally.get("ranges", 0))
             )
             event_s += best_s(
@@ -228,12 +229,9 @@ class RoundRunner:
                 int(tally.get("ranges", 0)),
                 own.alone_s,
             )
-        return Load(
-            priced={"joins": price_s(round.census.rows, event_s)},
-            shapes=shapes,
-            kept_rows=self._kept(pending),
-            standing=summed(tallies.values()),
-        )
+        outcome.priced["joins"] = price_s(round.census.rows, event_s)
+        figures = JoinsFigures(shapes, self._kept(pending), summed(tallies.values()))
+        outcome.figures[NAME] = asdict(figures)
 
     def _oldest(self, round: Round) -> int:
         """What may still be joined, and what the answers that are kept are made of."""
@@ -318,7 +316,7 @@ class RoundRunner:
         return () if newest is None else newest.held
 
 
-def _shape_load(looked: Sequence[Looked], ranges: int) -> ShapeLoad:
+def _shape_figures(looked: Sequence[Looked], ranges: int) -> ShapeFigures:
     """A shape's part of a round.  All levels are looked through for an event: the first tells how
     many events."""
     methods = {name: int(count) for name, count in summed(own.events for own in looked).items()}
@@ -335,7 +333,7 @@ def _shape_load(looked: Sequence[Looked], ranges: int) -> ShapeLoad:
     took_s = sum(own.seconds for own in timed) / max(
         1, sum(own.rows for own in timed if own.level == 0)
     )
-    return ShapeLoad(ranges, methods, alone, took_s)
+    return ShapeFigures(ranges, methods, alone, took_s)
 
 
 def nothing(place: Place, round: Round) -> Outcome:

@@ -14,10 +14,11 @@ from headrace.families.joins.explain import (
     explain_join_query,
     explain_joins,
 )
+from headrace.families.joins.figures import newest_figures
 from headrace.families.joins.levels.level import sides_of
 from headrace.families.joins.plan import Box, JoinShape, Share
 from headrace.families.joins.reading.remaining_conditions import asked_of_spark
-from headrace.runtime.statistics import Histories, newest_load, rows_expected
+from headrace.runtime.statistics import Histories, Stats, rows_expected
 from headrace.values import Relation
 
 
@@ -46,12 +47,12 @@ class JoinsPlan:
             relation.name,
             self._coordinator,
             _kept(rounds),
-            newest_load(rounds.get(relation.name, ())),
+            newest_figures(rounds.get(relation.name, ())),
         )
 
     def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
         query, share = self._queries[query_id].registered.query, _share(self._queries[query_id])
-        load = newest_load(rounds.get(query.source, ()))
+        measured = newest_figures(rounds.get(query.source, ()))
         return [
             f"standing {'filters' if query.joined is None else 'joins'}",
             *explain_join_query(
@@ -59,18 +60,25 @@ class JoinsPlan:
                 share,
                 self._coordinator,
                 _kept(rounds),
-                load,
+                measured,
                 asked_of_spark(query, share.residue),
             ),
         ]
 
     def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
         history = rounds.get(relation.name, ())
-        looked_s = event_s(relation.name, self._coordinator, _kept(rounds), newest_load(history))
+        looked_s = event_s(relation.name, self._coordinator, _kept(rounds), newest_figures(history))
         return {} if looked_s is None else {"joins": price_s(rows_expected(history), looked_s)}
 
     def reads_rows(self, relation: Relation) -> bool:
         return any(sides_of(shape, relation.name) for shape in self._boxes)
+
+    def counts_rows(self, relation: Relation) -> bool:
+        return False
+
+    def measured(self, stats: Stats) -> list[str]:
+        """It stands beside what is measured."""
+        return []
 
     @property
     def _coordinator(self) -> Mapping[JoinShape, Asked]:
@@ -93,5 +101,4 @@ def _share(planned: Planned) -> Share:
 
 def _kept(rounds: Histories) -> dict[str, int]:
     """Rows of each relation that may still be joined."""
-    newest = {name: newest_load(history) for name, history in rounds.items()}
-    return {name: load.kept_rows for name, load in newest.items() if load is not None}
+    return {name: newest_figures(history).kept_rows for name, history in rounds.items()}

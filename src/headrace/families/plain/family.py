@@ -18,10 +18,11 @@ from headrace.families.contract import (
     RelationOf,
     Workplace,
 )
+from headrace.families.plain.figures import NAME, PlainFigures, figures_of
 from headrace.families.plain.plan import Way, explain_plain, how, plain_price_s, way_of
 from headrace.families.stored import StoredReader
 from headrace.families.window_limit import check_panes
-from headrace.runtime.statistics import Histories, Stats, load_of
+from headrace.runtime.statistics import Histories, Stats
 from headrace.sql.query import Query
 from headrace.values import Relation
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    name = "plain"
+    name = NAME
+    figures = PlainFigures
     stages = ("plain",)
     counts_answers = True
 
@@ -54,7 +56,7 @@ class Plain:
         """Each by its own time; what they share, the rows kept for them, equally."""
         own_s, stage_s = np.zeros(len(queries)), 0.0
         for stats in rounds:
-            seconds = load_of(stats).plain_s
+            seconds = figures_of(stats).seconds
             own_s += [seconds.get(str(i), 0.0) for i in queries]
             stage_s += stats["seconds"].get("plain", 0.0)
         total_s = own_s + max(stage_s - own_s.sum(), 0.0) / len(queries)
@@ -104,6 +106,13 @@ class PlainPlan:
 
     def reads_rows(self, relation: Relation) -> bool:
         return bool(self._over(relation))
+
+    def counts_rows(self, relation: Relation) -> bool:
+        return False
+
+    def measured(self, stats: Stats) -> list[str]:
+        """Seconds tell all."""
+        return []
 
     def _over(self, relation: Relation) -> list[Planned]:
         return [

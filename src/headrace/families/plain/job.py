@@ -8,13 +8,14 @@ executors write them as Parquet, and the driver only makes the files durable.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from time import perf_counter
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.catalog import Registered
+from headrace.families.plain.figures import NAME, PlainFigures
 from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
 from headrace.families.plain.rowlog import RowLog
 from headrace.quoting import quote_name
@@ -23,7 +24,7 @@ from headrace.relations.tables import table_frame
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_nobodys, reason_of, why_failing
-from headrace.runtime.statistics import Load, Stopwatch
+from headrace.runtime.statistics import Stopwatch
 from headrace.sql.emit import emit_query
 from headrace.sql.query import Query
 
@@ -65,6 +66,10 @@ class PlainWork:
     def reads_rows(self) -> bool:
         """Of a table not the round's rows: those it has with them."""
         return bool(self._queries) and not self._place.relation.is_table
+
+    @property
+    def counts_rows(self) -> bool:
+        return False
 
     def replan(self, change: Change) -> None:
         self._queries = dict(change.queries)
@@ -108,7 +113,8 @@ class PlainWork:
                 if table is not None and is_shared:
                     table.unpersist()
             self._let_go(round, outcome)
-            outcome.load = Load(priced={"plain": plain_price_s(len(self._queries))}, plain_s=own_s)
+            outcome.priced["plain"] = plain_price_s(len(self._queries))
+            outcome.figures[NAME] = asdict(PlainFigures(own_s))
         return outcome
 
     # -- answers -----------------------------------------------------------------------------------

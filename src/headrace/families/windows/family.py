@@ -18,6 +18,7 @@ from headrace.families.contract import (
 )
 from headrace.families.stored import StoredReader
 from headrace.families.window_limit import check_panes
+from headrace.families.windows.figures import NAME, WindowsFigures
 from headrace.runtime.statistics import Stats
 from headrace.sql.query import Query
 from headrace.values import Relation
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 
 class Windows:
-    name = "windows"
+    name = NAME
+    figures = WindowsFigures
     stages = ("spark", "roll", "answer")
     counts_answers = True
 

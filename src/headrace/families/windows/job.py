@@ -21,7 +21,6 @@ from headrace.errors import RoundError
 from headrace.evaluation.arrow import arrow_type
 from headrace.families.windows.aggregation.aggregate import (
     NEWEST,
-    PANE,
     SET,
     aggregate_sql,
     fact_sql,
@@ -46,6 +45,7 @@ from headrace.families.windows.aggregation.suspects import (
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.costs.load_meter import LoadMeter
 from headrace.families.windows.cuts import Cuts
+from headrace.families.windows.figures import NAME, WindowsFigures
 from headrace.families.windows.plan import Share
 from headrace.families.windows.rings.answering import Answering
 from headrace.families.windows.rings.rings import Rings
@@ -55,6 +55,7 @@ from headrace.families.windows.sketches.kinds import Limits
 from headrace.families.windows.sketches.sketch_stores import limits_of
 from headrace.quoting import quote_name
 from headrace.runtime.answers import Pieces
+from headrace.runtime.census import count_rows
 from headrace.runtime.collecting import to_arrow
 from headrace.runtime.family import (
     BAD,
@@ -71,14 +72,12 @@ from headrace.runtime.family import (
 from headrace.runtime.faults import is_nobodys, why_failing
 from headrace.runtime.halving import failing_alone, failing_together
 from headrace.runtime.hll_tables import hll_tables
-from headrace.runtime.ledger import Choices
 from headrace.runtime.statistics import Census, Stopwatch
 from headrace.sql.tree import Column, Expr, columns_of
 
 VIEW = "headrace_batch"
 AT = "at"
 TRIES_MAX = 2  # of a round that fails, and does not when it is looked for why
-NO_QUERIES = Cuts(0, (), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Chosen:
 
 
 class WindowsJob:
-    name = "windows"
+    name = NAME
     folders = ("panes", "folded")
 
     def open(self, place: Place) -> WindowsWork:
@@ -112,13 +111,19 @@ class WindowsWork:
 
     @property
     def reads_rows(self) -> bool:
-        """Always: it counts them."""
-        return True
+        return bool(self._rings.shares())
+
+    @property
+    def counts_rows(self) -> bool:
+        """Its aggregate goes through all rows, those that do not count among them."""
+        return self.reads_rows
 
     def replan(self, change: Change) -> None:
         self._rings.assign(list(change.queries.values()), self._place.relation)
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
+        if not self.reads_rows:
+            return Reading(self._pass)
         cuts = self._rings.cutting.cuts()
         as_rows = self._sending.sends_rows(cuts, batch.is_small)
         faults = self._learn_bias(cuts, batch.frame.sparkSession)
@@ -180,10 +185,10 @@ class WindowsWork:
             self._rings.bias[precision] = Bias(threshold, np.array(raw), np.array(bias))
         return {}
 
-    def _chosen(self) -> Choices:
+    def _chosen(self) -> Chosen:
         """What the next round is read by: taken when this one has been read, as the next may be
         read before this one is committed."""
-        return asdict(Chosen(self._rings.cutting.state, self._sending.state))
+        return Chosen(self._rings.cutting.state, self._sending.state)
 
     def _answer(
         self,
@@ -191,11 +196,11 @@ class WindowsWork:
         panes: pa.Table,
         limits: Limits,
         facts: Facts,
-        chosen: Choices,
+        chosen: Chosen,
         round: Round,
         watch: Stopwatch,
     ) -> Outcome:
-        outcome = Outcome(choices={WindowsJob.name: chosen})
+        outcome = Outcome()
         with watch.stage("roll"):
             if limits.is_small:
                 panes = arrive(panes, cuts.measures, limits)
@@ -204,8 +209,6 @@ class WindowsWork:
                 outcome.faults.update(facts.faults(self._rings.shares()))
                 # what was put in place of their values is not known of any key
                 self._rings.keys.cuts.clear()
-            outcome.selectivity = self._rings.selectivity
-            outcome.groupings, outcome.ring_bytes = len(cuts.cuts), self._rings.nbytes
         with watch.stage("answer"):
             pieces = Pieces(self._place.disk, self._place.folder, round.id)
             for closed in self._rings.close(round.watermark_us):
@@ -219,12 +222,35 @@ class WindowsWork:
             self._rings.barred = {}
         outcome.files += [*pieces.marks, mark]
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
-        log = self._rings.log
-        outcome.held, outcome.log_bytes, outcome.log_files = log.held, log.nbytes, len(log.rounds)
-        outcome.load = self._load_meter.load(
+        figures, outcome.priced = self._load_meter.note(
             cuts, self._rings.plans(), self._rings.keys, panes.num_rows, round
         )
-        outcome.unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
+        unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
+        self._measure(replace(figures, unshared_s=unshared_s), chosen, outcome)
+        return outcome
+
+    def _measure(self, figures: WindowsFigures, chosen: Chosen, outcome: Outcome) -> None:
+        log = self._rings.log
+        outcome.choices[NAME] = asdict(chosen)
+        outcome.held = log.held
+        outcome.figures[NAME] = asdict(
+            replace(
+                figures,
+                next_united=chosen.cutting.united,
+                selectivity=self._rings.selectivity,
+                ring_bytes=self._rings.nbytes,
+                log_bytes=log.nbytes,
+                log_files=len(log.rounds),
+            )
+        )
+
+    def _pass(self, round: Round, watch: Stopwatch) -> Outcome:
+        """A round without a query: who comes later must know that its rows are not there."""
+        outcome = Outcome()
+        with watch.stage("roll"):
+            outcome.files.append(self._rings.skip(round))
+            outcome.keep["panes"] = self._rings.prune(round.watermark_us)
+        self._measure(WindowsFigures(), self._chosen(), outcome)
         return outcome
 
     def _collect_or_blame(
@@ -300,7 +326,7 @@ class WindowsWork:
         """Raises what has nothing to do with any query: the source, the disk, Spark itself."""
         columns = [quote_name(f.name) for f in batch.relation.fields]
         batch.frame.select(*columns).write.format("noop").mode("overwrite").save()
-        self._collect(batch, NO_QUERIES, self._limits(batch, as_rows=False), as_rows=False)
+        count_rows(batch)
 
     def _aggregating(self, batch: Batch, cuts: Cuts) -> str | None:
         limits = self._limits(batch, as_rows=False)
@@ -322,9 +348,7 @@ def _census(table: pa.Table) -> tuple[Census, pa.Table]:
     census = Census(
         int(counts.sum()), int(counts[LATE]), int(counts[NO_TIME]), int(counts[BAD]), newest
     )
-    if PANE not in table.column_names:
-        table = table.slice(0, 0)
-    elif counts[OK] < counts.sum():
+    if counts[OK] < counts.sum():
         table = table.filter(pc.equal(table.column(KIND), OK))
     return census, table.drop_columns([KIND, NEWEST])
 

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from headrace.families.contract import Floats, Planned
 from headrace.families.windows.costs.attribution import Users, split
 from headrace.families.windows.costs.cost import priced
-from headrace.families.windows.costs.flow import ASSUMED, flow_of, flow_of_round, is_united
+from headrace.families.windows.costs.flow import (
+    ASSUMED,
+    flow_of,
+    flow_of_round,
+    is_united,
+    is_united_next,
+)
 from headrace.families.windows.costs.workload import (
     Quantities,
     RingWorks,
@@ -24,6 +30,7 @@ from headrace.families.windows.explain import (
     explain_window_query,
     explain_windows,
 )
+from headrace.families.windows.figures import WindowsFigures, figures_of, measured_line
 from headrace.families.windows.plan import RingAssignment, Share
 from headrace.families.windows.predicate_forms import PredicateForms
 from headrace.runtime.statistics import Histories, Stats
@@ -116,23 +123,32 @@ class WindowsPlan:
 
     def explain(self, relation: Relation, rounds: Histories) -> list[str]:
         windows = self._of(relation.name)
-        cuts, _ = windows.made(is_united(rounds.get(relation.name, ())))
+        cuts, _ = windows.made(is_united_next(rounds.get(relation.name, ())))
         return explain_windows(windows.assignment, cuts)
 
     def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
         source = self._stream_of[query_id]
         windows = self._of(source)
-        cuts, _ = windows.made(is_united(rounds.get(source, ())))
+        cuts, _ = windows.made(is_united_next(rounds.get(source, ())))
         return ["shared windows", *explain_window_query(query_id, windows.assignment, cuts)]
 
     def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
-        """Also of a round without windows: their aggregate counts the rows."""
+        """With windows the whole round: their aggregate counts the rows."""
+        if not self.counts_rows(relation):
+            return {}
         history = rounds.get(relation.name, ())
-        _, work = self._of(relation.name).made(is_united(history))
+        _, work = self._of(relation.name).made(is_united_next(history))
         return price_of(work, history)
 
     def reads_rows(self, relation: Relation) -> bool:
-        return True
+        return bool(self._of(relation.name).assignment.shares)
+
+    def counts_rows(self, relation: Relation) -> bool:
+        return self.reads_rows(relation)
+
+    def measured(self, stats: Stats) -> list[str]:
+        own = figures_of(stats)
+        return [] if own == WindowsFigures() else measured_line(own)
 
     def _of(self, relation: str) -> StreamWindows:
         return self._streams.setdefault(relation, StreamWindows())

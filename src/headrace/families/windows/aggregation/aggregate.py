@@ -118,17 +118,12 @@ def aggregate_sql(
 def _around(cuts: Cuts, relation: Relation, limits: Limits) -> tuple[str, str, str]:
     """What stands before and after the rows in the text, and the attributes of cells: the same from
     round to round."""
-    columns = {KIND: KIND}
-    if relation.time is not None:
-        columns["t"] = f"unix_micros({quote_name(relation.time)})"
-    if cuts.cuts:
-        columns[PANE] = f"{columns['t']} - pmod({columns['t']}, {cuts.pane_us}L)"
+    assert relation.time is not None, "windows are of streams"
+    columns = {KIND: KIND, "t": f"unix_micros({quote_name(relation.time)})"}
+    columns[PANE] = f"{columns['t']} - pmod({columns['t']}, {cuts.pane_us}L)"
     keys = all_keys(cuts)
-    sets = [
-        (KIND, PANE, *_group_columns(cuts, c, keys, columns)) for c in range(len(cuts.cuts))
-    ] or [(KIND,)]
-    newest = "max(t)" if "t" in columns else "CAST(NULL AS BIGINT)"
-    aggregates = [f"{newest} AS {NEWEST}"]
+    sets = [(KIND, PANE, *_group_columns(cuts, c, keys, columns)) for c in range(len(cuts.cuts))]
+    aggregates = [f"max(t) AS {NEWEST}"]
     args = {"1": "1"}
     for name, (function, text) in asked_for(cuts.measures, limits).columns.items():
         arg = args.setdefault(argument_sql(function, text), f"a{len(args)}")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.families.windows.costs.workload import Quantities
+from headrace.runtime.prices import COMMIT_S, PLAN_S, WRITE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Rate:
 
 
 RATES: Mapping[str, Rate] = {
-    "plan": Rate("plan", 2.0e-4, "a round: the catalog is read"),
+    "plan": Rate("plan", PLAN_S, "a round: the catalog is read"),
     "plan_query": Rate("plan", 3.5e-7, "a query"),
     "spark": Rate("spark", 0.12, "a round: a job planned, started, collected"),
     "spark_row": Rate("spark", 1.0e-7, "a row read, its pane computed"),
@@ -44,9 +45,11 @@ RATES: Mapping[str, Rate] = {
     "answer_shape": Rate("answer", 1.0e-8, "a column of a group of a window that ends"),
     "answer_query": Rate("answer", 8.0e-6, "a query with a window that ends"),
     "answer_row": Rate("answer", 8.0e-7, "an answer"),
-    "write": Rate("write", 2.0e-3, "a round: files written and synced"),
+    "write": Rate("write", WRITE_S, "a round: files written and synced"),
     "write_row": Rate("write", 2.0e-7, "an answer"),
-    "commit": Rate("commit", 0.035, "a round: logs and manifest synced, and what no stage counts"),
+    "commit": Rate(
+        "commit", COMMIT_S, "a round: logs and manifest synced, and what no stage counts"
+    ),
 }
 
 

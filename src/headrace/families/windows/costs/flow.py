@@ -1,5 +1,5 @@
 """What committed rounds tell of a stream: its next round, as far as windows ask
-(`costs/workload.py`). Pure."""
+(`costs/workown.py`). Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from headrace.families.windows.costs.workload import Flow
-from headrace.runtime.statistics import ROWS_ASSUMED, Stats, load_of
+from headrace.families.windows.figures import figures_of
+from headrace.runtime.statistics import ROWS_ASSUMED, Stats
 from headrace.values import US_PER_S
 
 ASSUMED = Flow(ROWS_ASSUMED, 0, 10 * US_PER_S)  # of a stream that nobody has read yet
@@ -15,14 +16,15 @@ ASSUMED = Flow(ROWS_ASSUMED, 0, 10 * US_PER_S)  # of a stream that nobody has re
 
 def flow_of(history: Sequence[Stats]) -> Flow | None:
     """The next round, if it is like those before; None when none has told enough."""
-    told = [(s, load_of(s)) for s in history if s.get("load") and s["rows"]]
+    told = [(s, figures_of(s)) for s in history if s["rows"]]
     if not told:
         return None
     newest = told[-1][1]
     cut = (newest.pane_us, newest.predicates, newest.keys)
     alike = [(s, o) for s, o in told if (o.pane_us, o.predicates, o.keys) == cut]
     rows, cells = median(s["rows"] for s, _ in alike), median(o.cells for _, o in alike)
-    steps = [s["watermark_us"] - o.before_us for s, o in told if o.before_us is not None]
+    spans = [(s.get("watermark_before_us"), s["watermark_us"]) for s, _ in told]
+    steps = [end - begin for begin, end in spans if begin is not None]
     before = told[-1][0]["watermark_us"] or 0
     after = before + (round(median(steps)) if steps else ASSUMED.advance_us)
     return Flow(rows, before, after, cells, *cut, newest.groups)
@@ -30,21 +32,27 @@ def flow_of(history: Sequence[Stats]) -> Flow | None:
 
 def flow_of_round(stats: Stats) -> Flow:
     """One round, as it was."""
-    load = load_of(stats)
+    own = figures_of(stats)
     after = stats["watermark_us"] or 0
-    before = after if load.before_us is None else load.before_us
+    begins = stats.get("watermark_before_us")
+    before = after if begins is None else begins
     return Flow(
         stats["rows"],
         before,
         after,
-        load.cells,
-        load.pane_us,
-        load.predicates,
-        load.keys,
-        load.groups,
+        own.cells,
+        own.pane_us,
+        own.predicates,
+        own.keys,
+        own.groups,
     )
 
 
 def is_united(rounds: Sequence[Stats]) -> bool:
     """Whether the newest round had all keys in one grouping, which it has by default."""
-    return not rounds or rounds[-1].get("groupings", 1) <= 1
+    return not rounds or figures_of(rounds[-1]).groupings <= 1
+
+
+def is_united_next(rounds: Sequence[Stats]) -> bool:
+    """Whether the next round will: the newest has decided that."""
+    return not rounds or figures_of(rounds[-1]).next_united

@@ -19,10 +19,10 @@ from headrace.families.windows.costs.workload import (
     workload_of,
 )
 from headrace.families.windows.cuts import Cuts
+from headrace.families.windows.figures import WindowsFigures
 from headrace.families.windows.plan import RingPlan
 from headrace.families.windows.rollup.feed import KeySpace
 from headrace.runtime.family import Round
-from headrace.runtime.statistics import Load
 
 
 class LoadMeter:
@@ -32,18 +32,25 @@ class LoadMeter:
         self._rings = RingWorks()
         self._counted: tuple[Cuts, Workload] | None = None
 
-    def load(
-        self, cuts: Cuts, plans: Iterable[RingPlan], keys: KeySpace, cells: int, round: Round
-    ) -> Load:
-        """`plans` are those of `cuts`: they are counted again when it is another object."""
+    def note(
+        self,
+        cuts: Cuts,
+        plans: Iterable[RingPlan],
+        keys: KeySpace,
+        cells: int,
+        round: Round,
+    ) -> tuple[WindowsFigures, dict[str, float]]:
+        """What explains the cost of a round, and its price.  `plans` are those of `cuts`: they are
+        counted again when it is another object."""
         if self._counted is None or self._counted[0] is not cuts:
             self._counted = (cuts, workload_of(self._rings.of(plans), cuts))
         work = self._counted[1]
         sizes = count_groups((slot, len(numbered)) for slot, numbered in keys.slots.items())
         before, after = round.watermark_before_us, round.watermark_us
         known = (cells, work.pane_us, work.predicates, work.keys, sizes)
+        figures = WindowsFigures(*known, groupings=len(cuts.cuts))
         # where a first round begins is not told by a watermark
         if before is None and after is not None:
-            return Load(before, *known)
-        flow = Flow(round.census.rows, before or 0, after or 0, *known)  # a table has no watermark
-        return Load(before, *known, priced(quantities_of(work, flow)))
+            return figures, {}
+        flow = Flow(round.census.rows, before or 0, after or 0, *known)
+        return figures, priced(quantities_of(work, flow))

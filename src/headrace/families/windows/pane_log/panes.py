@@ -34,6 +34,7 @@ from headrace.sql.codec import decode_expr, encode_expr
 from headrace.sql.tree import Expr
 
 _META = b"headrace"
+NO_CUTS = Cuts(0, (), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,12 @@ class PaneLog:
             return entry.mark
 
         return end
+
+    def skip(self, round_id: int, newest_us: int | None) -> FileMark:
+        """A round whose panes nobody asked for: what the log held is of no use after it, and it
+        begins anew behind its rows."""
+        self.rounds.clear()
+        return self.append(round_id, newest_us, newest_us, NO_CUTS, pa.table({}))
 
     def write(
         self,

@@ -38,7 +38,7 @@ from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
-from headrace.values import ALWAYS_US, US_PER_MS, Relation
+from headrace.values import ALWAYS_US, US_PER_MS, Relation, watermark
 
 Ints = NDArray[np.int64]
 
@@ -185,6 +185,11 @@ class Rings:
         self._check_memory()
         self.barred.update(self._sketch_stores.faults)
         return logged()
+
+    def skip(self, round: Round) -> FileMark:
+        """A round without a query."""
+        self.selectivity, self.nbytes = {}, 0
+        return self._log.skip(round.id, round.newest_us)
 
     def _add(
         self, standing_rings: Sequence[StandingRing], given: Arrangement, rows: SlotRows
@@ -429,7 +434,8 @@ class Rings:
         )
         for entry, table in self._log.replay(first_us):
             assert entry.newest_us is not None, "a round with panes has rows"
-            closed_us = entry.newest_us - late_us - pane_us
+            # panes that the watermark of then had passed
+            closed_us = watermark(entry.newest_us, late_us + pane_us)
             rollups = [
                 b for b in self._rollups_of(entry.cuts) if any(t.slot in slots for t in b.steps)
             ]

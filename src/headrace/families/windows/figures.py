@@ -1,0 +1,52 @@
+"""What a round of windows measures, noted with the round: what explains its cost (`costs/flow.py`),
+and how large its state is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.runtime.statistics import Stats, own_figures
+
+NAME = "windows"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowsFigures:
+    """Spark's aggregate left so many `cells` of panes of `pane_us`, by these predicates and keys, in
+    `groupings`; `next_united`: whether the next round is to have one for all keys.  `groups`: by
+    group-by.  `selectivity`: the share of the rows each predicate selects.
+
+    `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane log's, on
+    disk. `unshared_s`: Spark time at the least, were each query a job of its own."""
+
+    cells: int = 0
+    pane_us: int = 0
+    predicates: int = 0
+    keys: tuple[str, ...] = ()
+    groups: Mapping[str, int] = field(default_factory=dict)
+    groupings: int = 1
+    next_united: bool = True
+    selectivity: Mapping[str, float] = field(default_factory=dict)
+    ring_bytes: int = 0
+    log_bytes: int = 0
+    log_files: int = 0
+    unshared_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        counts = (self.cells, self.pane_us, self.predicates, *self.groups.values())
+        if min(counts) < 0:
+            raise ValueError("a round cannot have measured this")
+
+
+def figures_of(stats: Stats) -> WindowsFigures:
+    return own_figures(stats, NAME, WindowsFigures)
+
+
+def measured_line(own: WindowsFigures) -> list[str]:
+    """As EXPLAIN shows it, in parts."""
+    files = f"{own.log_files:,} file{'' if own.log_files == 1 else 's'}"
+    return [
+        f"unshared, at least {own.unshared_s:.1f} s",
+        f"rings of {own.ring_bytes / 1e6:,.1f} MB, pane log of {own.log_bytes / 1e6:,.1f} MB in {files}",
+    ]
