@@ -9,8 +9,8 @@ from headrace.families.joins.figures import ShapeFigures, newest_figures
 from headrace.families.plain.figures import PlainFigures
 from headrace.families.plain.figures import figures_of as plain_figures_of
 from headrace.families.windows.figures import WindowsFigures, figures_of
+from headrace.migration.figures_5 import figures_of_format_5
 from headrace.records import decode
-from headrace.runtime.migrating import figures_of_format_5
 from headrace.runtime.statistics import RoundStats, check_stats
 
 SHAPE: dict[str, Any] = {
