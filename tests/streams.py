@@ -86,6 +86,11 @@ INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# Rows at hand are filtered while Spark plans, before its optimizer puts constants in place of columns:
+# it then answers `d <=> -0D AND CAST(d AS STRING) = '0.0'` otherwise than over files.
+NOT_AHEAD = {
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+}
 UNPRUNED = {"spark.sql.parquet.filterPushdown": "false"}
 
 

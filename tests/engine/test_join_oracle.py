@@ -29,7 +29,7 @@ from headrace.families.joins.reading.remaining_conditions import CHANGE
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
 from tests.odd_values import DRAWS, doubles, draw_column, exact_rows, floats
-from tests.streams import EPOCH_US, INTERPRETED, write_file
+from tests.streams import EPOCH_US, INTERPRETED, NOT_AHEAD, write_file
 
 DDL = ", ".join(f"{name} {kind}" for name, (kind, _, _) in DRAWS.items()) + ", ts TIMESTAMP"
 CONSTANTS = {
@@ -156,7 +156,8 @@ class Both:
         self.folder, self.has_table = folder, has_table
         self.rows: dict[str, list[pa.Table]] = {"r": [], "s": []}
         self.spark = spark.newSession()
-        for setting, value in {"spark.sql.ansi.enabled": "true", **INTERPRETED}.items():
+        settings = {"spark.sql.ansi.enabled": "true", **NOT_AHEAD, **INTERPRETED}
+        for setting, value in settings.items():
             self.spark.conf.set(setting, value)
         self.eng = headrace.Engine(folder / "race", spark=spark)
         for name in "rs":
