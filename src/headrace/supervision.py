@@ -256,12 +256,17 @@ class Pipelines:
         return pipeline
 
     def _workplace(self, family: Family) -> Workplace:
-        def rests(relation: str) -> bool:
+        def quarantined(relation: str) -> list[int]:
             asked = [r for r in self._catalog.quarantined if relation in r.query.relations]
-            return any(family_of(r, self._catalog.relation) is family for r in asked)
+            return [r.id for r in asked if family_of(r, self._catalog.relation) is family]
 
         return Workplace(
-            self._home.disk, self._config, self._catalog.relation, self._ledger_of, rests
+            self._home.disk,
+            self._config,
+            self._catalog.relation,
+            self._ledger_of,
+            lambda relation: bool(quarantined(relation)),
+            quarantined,
         )
 
     # -- looking after them ------------------------------------------------------------------------

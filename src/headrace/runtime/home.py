@@ -5,13 +5,15 @@ home/catalog.log              streams, tables, queries (headrace.catalog)
 home/tmp                      Spark's temporary files, gone when it ends
 home/lock, home/epoch         who runs it, and how many engines have so far
 home/streams/<name>/checkpoint   Spark's own logs
-                   /rounds       a manifest for each committed round: the truth /answers
-                   answers by round /panes, /rows, /table   state of the families by round /joins
-                   rows of joined relations by round, and whom they affect /levels       the joins'
-                   queries as workers look them up; the newest manifest names them /folded
-                   panes of old rounds, folded; the newest manifest names them /dead         rows
-                   that did not fit, or whose event time is not taken /newest       the newest
-                   round, to notice when its manifest is lost
+    /rounds                 a manifest for each committed round: the truth
+    /answers                answers by round
+    /present                present answers of changing queries; the newest manifest names them
+    /panes, /rows, /table   state of the families by round
+    /joins                  rows of joined relations by round, and whom they affect
+    /levels                 the joins' queries as workers look them up; named by the newest manifest
+    /folded                 panes of old rounds, folded; named by the newest manifest
+    /dead                   rows that did not fit, or whose event time is not taken
+    /newest                 the newest round, to notice when its manifest is lost
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from headrace.disk import PRIVATE_FOLDER, Disk
 from headrace.errors import HomeError
 from headrace.records import decode, reading
 
-FORMAT = 5
+FORMAT = 6
 MARK = "HEADRACE"
 # of every stream; families add their own (`Job.folders`)
 STREAM_FOLDERS = (
