@@ -15,7 +15,17 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from headrace.cli import benching, checking, demo, prompt, queries, running, starting, watching
+from headrace.cli import (
+    benching,
+    checking,
+    demo,
+    prompt,
+    queries,
+    reading,
+    running,
+    starting,
+    watching,
+)
 from headrace.cli.show import caution, complain, debugging
 from headrace.errors import HeadraceError, HeadraceWarning
 
@@ -81,6 +91,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "drop": queries.drop,
     "list": queries.list_queries,
     "explain": queries.explain,
+    "read": reading.read,
     "watch": watching.watch,
     "doctor": checking.doctor,
     "bench": benching.bench,
