@@ -124,6 +124,36 @@ def canonical(table: pa.Table, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     return sorted(rows, key=lambda r: tuple(_sort_key(v) for v in r))
 
 
+def left_over(log: pa.Table) -> list[tuple[Any, ...]]:
+    """What is left of a log when all that it takes back is gone, in an order of its own; of one
+    without changes all."""
+    if "change" not in log.column_names:
+        return canonical(log, log.column_names)
+    columns = [name for name in log.column_names if name != "change"]
+    rows = canonical(log, [*columns, "change"])
+    left: dict[str, list[tuple[Any, ...]]] = {}
+    # what comes goes first here: a log may take back, and answer again, in any round
+    for *values, _ in (row for row in rows if row[-1] > 0):
+        left.setdefault(_name_of(values), []).append(tuple(values))
+    for *values, _ in (row for row in rows if row[-1] < 0):
+        left[_name_of(values)].pop()
+    return sorted(
+        (row for same in left.values() for row in same),
+        key=lambda r: tuple(_sort_key(v) for v in r),
+    )
+
+
+def _name_of(value: Any) -> str:
+    """The same for values that are the same: zeros have no sign, NaN is NaN, maps have no order."""
+    if isinstance(value, float):
+        return repr(value + 0.0)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(sorted(f'{_name_of(k)}: {_name_of(v)}' for k, v in value.items()))}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_name_of, value))}]"
+    return repr(value)
+
+
 def _sort_key(value: Any) -> tuple[int, Any]:
     if value is None:
         return (0, "")

@@ -16,7 +16,7 @@ FINAL, CHANGING = "final", "changing"
 @dataclass(frozen=True, slots=True)
 class QueryDescription:
     """One query.  `reason`: why it is quarantined, or why nobody shares it.  `kind`: *final*
-    answers are never taken back; of *changing* ones the newest count.  `seconds`: its share of a
+    answers are never taken back; *changing* ones have the column `change`.  `seconds`: its share of a
     round, once one has been measured."""
 
     name: str

@@ -4,8 +4,8 @@
     time="ts", late="10 seconds") q = eng.add("SELECT symbol, avg(price) AS p FROM trades GROUP BY
     symbol, window(ts, '1 hour', '10 minutes')") eng.run() eng.results(q)
 
-Spark starts when it is first needed; asking (`results`, `watch`, `explain`, `add`) never needs it,
-and several processes may ask while one runs the home.
+Spark starts when it is first needed; asking (`results`, `read`, `watch`, `explain`, `add`) never
+needs it, and several processes may ask while one runs the home.
 """
 
 from __future__ import annotations
@@ -227,8 +227,9 @@ class Engine:
     # -- ask ---------------------------------------------------------------------------------------
 
     def results(self, query: str, after: int | None = None, limit: int | None = None) -> pa.Table:
-        """All committed answers of a query, with the columns of its SELECT (+ window_start,
-        window_end).
+        """The log of a query: all committed answers in their order, with the columns of its SELECT
+        (+ window_start, window_end).  Where answers may be taken back a last column, `change`, is
+        +1 for one that comes and −1 for one that goes; `read` has what is left.
 
         With `after` (the seq of an answer) or `limit`, a page of its log: `headrace.last_seq(page)`
         is `after` of the next one."""
@@ -240,6 +241,14 @@ class Engine:
                 registered, reader.log(registered), after, wanted, reader.empty(registered)
             )
         return reader.results(registered)
+
+    def read(self, query: str) -> pa.Table:
+        """The present answer of a query: Spark's answer to its text over the rows committed so far.
+
+        Of windows those that are closed.  Late rows count as they do in `results`: not in windows
+        and other aggregates.  A query that came later begins with what was kept for it."""
+        registered = self._registered(query)
+        return self._reader_of(registered).present(registered)
 
     def watch(
         self,

@@ -258,9 +258,9 @@ class Pipelines:
         return pipeline
 
     def _workplace(self, family: Family) -> Workplace:
-        def rests(relation: str) -> bool:
+        def quarantined(relation: str) -> list[int]:
             asked = [r for r in self._catalog.quarantined if relation in r.query.relations]
-            return any(family_of(r, self._catalog.relation) is family for r in asked)
+            return [r.id for r in asked if family_of(r, self._catalog.relation) is family]
 
         return Workplace(
             self._home.disk,
@@ -268,7 +268,8 @@ class Pipelines:
             self._catalog.relation,
             self._ledger_of,
             self._relations,
-            rests,
+            lambda relation: bool(quarantined(relation)),
+            quarantined,
         )
 
     # -- looking after them ------------------------------------------------------------------------

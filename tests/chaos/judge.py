@@ -136,12 +136,19 @@ class Judge:
         return self._record.rows("s", [self._record.rounds["s"][k] for k in life.rounds["s"]])
 
     def _check_current(self, life: Life, ours: Answers) -> Iterator[str]:
-        """Each round answers anew.  Rows begin with the query's first round, or with the
+        """What is left of its changes.  Rows begin with the query's first round, or with the
         stream's."""
         rounds = life.rounds["s"]
         if not rounds:
             return
-        newest = [(seq, row) for seq, row in ours if seq >> 32 == rounds[-1]]
+        left: dict[tuple[object, ...], tuple[int, dict[str, object]]] = {}
+        for seq, row in ours:
+            own = {name: value for name, value in row.items() if name != "change"}
+            if row["change"] == 1:
+                left[tuple(own.values())] = seq, own
+            elif left.pop(tuple(own.values()), None) is None:
+                yield f"it takes back what it has not answered: {own}"
+        newest = list(left.values())
         counted = self._record.counted_rounds
         spans = [pa.concat_tables(counted[first : rounds[-1] + 1]) for first in (rounds[0], 0)]
         problems = [

@@ -116,7 +116,8 @@ class FakeEngine:
     def close(self) -> None:
         self.calls.append(("close",))
 
-    def results(self, query: str) -> pa.Table:
+    def read(self, query: str) -> pa.Table:
+        self.calls.append(("read", query))
         return pa.Table.from_pylist([dict(a) for a in self.answers])
 
     def watch(

@@ -65,10 +65,11 @@ EACH = "SELECT upper(k) AS k, x, ts FROM s WHERE x > 80"
 KINDS = "SELECT count(DISTINCT k) AS kinds, min(k) AS lo, max(x) AS hi FROM s GROUP BY window(ts, '15 seconds')"
 ODD = "SELECT sum(n) AS t, variance(x) AS v FROM s GROUP BY window(ts, '7 seconds')"
 BUSY = "SELECT k, avg(n) * 2 + 1 AS m FROM s WHERE x > 20 GROUP BY k, window(ts, '20 seconds') HAVING avg(x) > 30"
+SO_FAR = "SELECT k, count(*) AS c, sum(n) AS t FROM s GROUP BY k"
 MEDIAN = "SELECT percentile(n, 0.5) AS p FROM s GROUP BY window(ts, '10 seconds')"
 
 SHORT: tuple[Step, ...] = (
-    Add((("sums", SUMS), ("deviations", DEVIATIONS), ("each", EACH))),
+    Add((("sums", SUMS), ("deviations", DEVIATIONS), ("each", EACH), ("so_far", SO_FAR))),
     Read(2),
     Add((("lows", LOWS), ("kinds", KINDS))),
     Drop("sums"),
@@ -84,6 +85,7 @@ LONG: tuple[Step, ...] = (
             ("deviations", DEVIATIONS),
             ("each", EACH),
             ("kinds", KINDS),
+            ("so_far", SO_FAR),
         )
     ),
     Read(4),

@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 import headrace
 from headrace.catalog.catalog import Registered
 from headrace.families.joins.plan import BAND, share
-from headrace.families.joins.reading.remaining_conditions import CHANGE
+from headrace.runtime.answers import CHANGE
 from headrace.sql.emit import emit
 from headrace.sql.tree import Expr
 from tests.odd_values import DRAWS, doubles, draw_column, exact_rows, floats

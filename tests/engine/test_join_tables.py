@@ -103,6 +103,7 @@ def test_answers_of_the_last_join_stay_when_it_is_quarantined(
     assert pairs(joined, "join") == before
     again(joined, 100)
     assert pairs(joined, "join") == before
+    assert [tuple(row.values()) for row in joined.eng.read("join").to_pylist()] == before
     joined.eng.add(JOIN, "again")
     feed(joined, 1, (6, "x"))
     feed(joined, 0, (3, "r"))

@@ -149,7 +149,10 @@ class Joined:
 
     def check(self, queries: Mapping[str, str]) -> None:
         for name, sql in queries.items():
-            assert self.ours(name) == self.theirs(sql), name
+            theirs = self.theirs(sql)
+            assert self.ours(name) == theirs, name
+            present = self.eng.read(name).to_pylist()
+            assert Counter(tuple(row.values()) for row in present) == theirs, name
 
 
 @pytest.mark.parametrize(

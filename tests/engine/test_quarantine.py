@@ -137,12 +137,22 @@ def test_a_plain_query_that_keeps_too_many_rows(spark: SparkSession, tmp_path: P
     race.eng.add("SELECT k FROM s WHERE n > 3", name="each")
     race.feed(rows_of(0, 20))
     race.eng.run()
-    assert race.answers("all_rows") == [{"c": 3}]
+    assert race.eng.read("all_rows").to_pylist() == [{"c": 3}]
     race.feed(rows_of(20, 20))
     race.eng.run()
     state, reason = race.state("all_rows")
     assert state == "quarantined"
     assert "40 rows" in reason and "plain_rows_max is 35" in reason
+    race.feed(rows_of(40, 20))
+    race.eng.run()
+    # as of its last round, as long as it is not dropped
+    present = race.folder / "race/streams/s/present"
+    assert race.eng.read("all_rows").to_pylist() == [{"c": 3}]
+    assert len(list(present.iterdir())) == 1
+    race.eng.drop("all_rows")
+    race.feed(rows_of(60, 20))
+    race.eng.run()
+    assert not list(present.iterdir())
     assert race.state("shared") == ("live", "")
     assert race.state("each")[0] == "live"
     race.check("shared", "shared_where")

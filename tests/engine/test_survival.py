@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 import headrace
 from tests.engine.killing import Kill, kill_and_restart
 from tests.engine.survivor import FORMS, Add, Drop, answers_by_id, survive
-from tests.streams import same_value
+from tests.streams import canonical, left_over, same_value
 
 CHILD = Path(__file__).with_name("survivor.py")
 Answers = dict[int, list[dict[str, Any]]]
@@ -110,13 +110,15 @@ def check_same(race: Path, form: str, expected: Answers) -> None:
 
 def check_watch(race: Path) -> None:
     """`watch` gives what `results` gives, with places that only grow, and resumes after any of
-    them."""
+    them; and `read` what is left of it."""
     eng = headrace.Engine(race)
     for info in eng.queries():
         answers = list(eng.watch(info.name, follow=False))
         seqs = [a.seq for a in answers]
         assert seqs == sorted(set(seqs))
-        assert [dict(a) for a in answers] == eng.results(info.name).to_pylist()
+        log, present = eng.results(info.name), eng.read(info.name)
+        assert [dict(a) for a in answers] == log.to_pylist()
+        assert left_over(log) == canonical(present, present.column_names)
         for place in range(0, len(seqs), 7):
             assert [a.seq for a in eng.watch(info.name, since=seqs[place], follow=False)] == seqs[
                 place + 1 :

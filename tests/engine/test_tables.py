@@ -64,7 +64,7 @@ class Stock:
         self.eng.run()
         for name, sql in QUERIES.items():
             theirs = spark_answer(self.spark, sql, "stock", table_of(list(self.rows.values())), DDL)
-            ours = canonical(self.eng.results(name), theirs.column_names)
+            ours = canonical(self.eng.read(name), theirs.column_names)
             assert ours == canonical(theirs, theirs.column_names), name
 
 
@@ -109,19 +109,19 @@ def test_a_table_with_nothing_left(spark: SparkSession, tmp_path: Path) -> None:
     its key back."""
     stock = Stock(spark, tmp_path)
     stock.run([("a", 1, None, True), (None, 1, None, True)])
-    assert stock.eng.results("all").to_pylist() == [{"q": None, "n": 0, "last": None}]
+    assert stock.eng.read("all").to_pylist() == [{"q": None, "n": 0, "last": None}]
     stock.run([("a", 1, 1, False), ("b", 1, 2, None), (None, 2, 3, False)])
-    assert stock.eng.results("all").to_pylist() == [{"q": 6, "n": 3, "last": "b"}]
+    assert stock.eng.read("all").to_pylist() == [{"q": 6, "n": 3, "last": "b"}]
     stock.run(
         [("b", 1, None, True), ("a", 1, None, True), (None, 2, 9, True), ("z", 1, None, True)]
     )
-    assert stock.eng.results("all").to_pylist() == [{"q": None, "n": 0, "last": None}]
-    assert stock.eng.results("rows").num_rows == stock.eng.results("sums").num_rows == 0
+    assert stock.eng.read("all").to_pylist() == [{"q": None, "n": 0, "last": None}]
+    assert stock.eng.read("rows").num_rows == stock.eng.read("sums").num_rows == 0
     stock.open()
     stock.run([("c", 1, None, True)])
     assert not stock.rows
     stock.run([("b", 1, 7, False)])
-    assert stock.eng.results("rows").to_pylist() == [
+    assert stock.eng.read("rows").to_pylist() == [
         {"symbol": "b", "shelf": 1, "qty": 7, "gone": False}
     ]
 
@@ -145,7 +145,7 @@ def test_a_deletion_needs_only_its_key(spark: SparkSession, tmp_path: Path) -> N
         {"symbol": "b", "gone": "perhaps"},
         {"symbol": "c", "gone": False},
     )
-    assert canonical(eng.results("rows"), ["symbol", "qty", "gone"]) == [
+    assert canonical(eng.read("rows"), ["symbol", "qty", "gone"]) == [
         ("b", 1, None),
         ("c", None, False),
     ]
@@ -158,7 +158,7 @@ def test_without_it_the_column_is_like_others(spark: SparkSession, tmp_path: Pat
     eng.create_table("stock", f"parquet:{tmp_path}/src", schema=DDL, key="symbol, shelf")
     eng.add(QUERIES["rows"], name="rows")
     eng.run()
-    assert canonical(eng.results("rows"), COLUMNS) == [("a", 1, 2, True)]
+    assert canonical(eng.read("rows"), COLUMNS) == [("a", 1, 2, True)]
 
 
 def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
@@ -193,12 +193,12 @@ def test_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     )
     eng.add("SELECT `a``b` AS n FROM s WHERE `a``b` > 2", name="filter")
     eng.run()
-    assert eng.results("table").to_pylist() == [{"row": "x", "c`d": 2}]
+    assert eng.read("table").to_pylist() == [{"row": "x", "c`d": 2}]
     assert canonical(eng.results("joined"), ["k", "d", "u", "u.v w"]) == [
         ("x", 0, "X", 6),
         ("x", 1, "X", 5),
     ]
-    assert canonical(eng.results("filter"), ["n"]) == [(3,), (4,)]
+    assert canonical(eng.read("filter"), ["n"]) == [(3,), (4,)]
 
 
 def test_names_of_ours_are_refused(tmp_path: Path) -> None:

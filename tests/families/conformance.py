@@ -54,7 +54,7 @@ def check_answers(case: Case, race: Race, *names: str) -> None:
         return
     for name in names:
         theirs = race.oracle(name)
-        ours = canonical(race.eng.results(name), theirs.column_names)
+        ours = canonical(race.eng.read(name), theirs.column_names)
         assert same_rows(ours, canonical(theirs, theirs.column_names)), f"{name}: {ours}"
 
 

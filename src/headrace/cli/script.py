@@ -77,7 +77,7 @@ class Script:
         self.engine.add(sql, name=name)
         try:
             self._run()
-            found = self.engine.results(name)
+            found = self.engine.read(name)
         finally:
             self.engine.drop(name)
         if not found.num_rows:

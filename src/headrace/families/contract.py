@@ -9,7 +9,7 @@ are read.  `registry.py` lists the families; nothing else outside a family's fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -56,7 +56,8 @@ class Refusal:
 @dataclass(frozen=True, slots=True)
 class Workplace:
     """What the jobs of one engine have in common.  `relations`: the rows that are kept; `rests`:
-    whether a relation has queries of this family in quarantine, whose answers are still read."""
+    whether a relation has queries of this family in quarantine, whose answers are still read;
+    `quarantined`: which."""
 
     disk: Disk
     config: Config
@@ -64,6 +65,7 @@ class Workplace:
     ledger_of: Callable[[str], Ledger]
     relations: Relations
     rests: Callable[[str], bool]
+    quarantined: Callable[[str], Collection[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +139,20 @@ class Reader(Protocol):
         """As far as is committed now."""
 
     def results(self, registered: Registered) -> pa.Table:
-        """All answers; of those that replace each other the newest."""
+        """The log as one table: all answers, and those that were taken back."""
+
+    def present(self, registered: Registered) -> pa.Table:
+        """All final answers, or what is left of changing ones; without the column `change`.  A
+        ServingError where some that it needs are no longer kept."""
 
     def columns(self, registered: Registered) -> list[tuple[str, str]]:
-        """Names and SQL types of the columns of an answer."""
+        """Names and SQL types of the columns of the log."""
 
     def empty(self, registered: Registered) -> pa.Table:
         """These columns, without rows."""
 
     def is_changing(self, registered: Registered) -> bool:
-        """Whether answers may be taken back or replaced."""
+        """Whether answers may be taken back: then the log has a column `change`, of +1 and −1."""
 
 
 class Family(Protocol):

@@ -8,7 +8,8 @@ A round with very many answers has several such files, in order.
 
 A block's first column is the end of the window in µs; its start follows from the query's range,
 so neither `window_start` nor `window` is stored.  Answers of plain Spark queries are Parquet
-files that Spark wrote, with all columns as the user reads them.
+files that Spark wrote, with all columns as the user reads them.  Where answers may be taken back
+the last column, of either, is the change: +1 or −1.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -35,6 +37,7 @@ from headrace.sql.tree import Bound
 
 MAGIC = b"HRANSWER"
 WINDOW_COLUMNS = ("window_start", "window_end")
+CHANGE = "change"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +141,21 @@ class AnswerLog:
 
     def __init__(self, disk: Disk, ledger: Ledger) -> None:
         self._disk = disk
-        self._ledger = ledger
+        self.ledger = ledger
         self._marks: dict[int, tuple[FileMark, ...]] = {}
         self._checked: set[str] = set()
 
     def rounds(self, after: int = -1) -> list[int]:
         """Committed rounds later than `after`."""
-        return [r for r in self._ledger.rounds if r > after]
+        return [r for r in self.ledger.rounds if r > after]
 
     def has_lost(self, after: int) -> bool:
-        return bool(self._ledger.rounds) and after < self._ledger.rounds[0] - 1
+        return bool(self.ledger.rounds) and after < self.ledger.rounds[0] - 1
+
+    def has_lost_since(self, version: int) -> bool:
+        """Whether rounds that had this version of the catalog, or a later one, may be gone."""
+        rounds = self.ledger.rounds
+        return bool(rounds and rounds[0]) and self.ledger.read(rounds[0]).catalog_version >= version
 
     def read(self, query_id: int, query: Query, round_id: int) -> pa.Table | None:
         """What a committed round answered to the query, with the columns of its SELECT."""
@@ -161,8 +169,8 @@ class AnswerLog:
                 elif mark.path.startswith(plain):
                     self._map(mark)
                     rows = pq.read_table(self._disk.root / mark.path, partitioning=None)
-                    parts.append(rows.rename_columns(column_names(query)))
-        return pa.concat_tables(parts) if parts else None
+                    parts.append(rows.rename_columns(_names_of(query, rows)))
+        return _in_order(query, pa.concat_tables(parts)) if parts else None
 
     def read_all(
         self, query_id: int, query: Query, after: int = -1
@@ -190,18 +198,18 @@ class AnswerLog:
         }
 
     def _plain(self, round_id: int) -> str:
-        return plain_folder(self._ledger.folder, round_id)
+        return plain_folder(self.ledger.folder, round_id)
 
     def _marks_of(self, round_id: int) -> tuple[FileMark, ...]:
         if round_id not in self._marks:
-            files = self._ledger.read(round_id).files
+            files = self.ledger.read(round_id).files
             self._marks[round_id] = tuple(m for m in files if "/answers/" in m.path)
         return self._marks[round_id]
 
     def _map(self, mark: FileMark) -> pa.Buffer:
         """The file's bytes, its checksum verified the first time."""
         if mark.path not in self._checked:
-            self._ledger.check(mark)
+            self.ledger.check(mark)
             self._checked.add(mark.path)
         with pa.memory_map(str(self._disk.root / mark.path)) as file:
             return file.read_buffer()
@@ -223,8 +231,9 @@ def plain_folder(folder: str, round_id: int) -> str:
 
 def dress(query: Query, rows: pa.Table) -> pa.Table:
     """Stored columns → the columns of the SELECT, then window_start and window_end, if it has a
-    window."""
-    if rows.num_columns != 1 + sum(not isinstance(output.expr, Bound) for output in query.outputs):
+    window; then the change, if that is stored too."""
+    own = sum(not isinstance(output.expr, Bound) for output in query.outputs)
+    if rows.num_columns not in (1 + own, 2 + own):
         raise ValueError(f"answers of {rows.num_columns} columns are not those of {query.name!r}")
     stored, bounds = iter(rows.columns[1:]), _bounds(query, rows)
     arrays: dict[str, Any] = {}
@@ -235,6 +244,8 @@ def dress(query: Query, rows: pa.Table) -> pa.Table:
     if bounds:
         for name, which in zip(WINDOW_COLUMNS, ("start", "end"), strict=True):
             arrays.setdefault(name, bounds[which])
+    if rows.num_columns == 2 + own:
+        arrays[change_name(query)] = next(stored)
     return pa.table(arrays)
 
 
@@ -260,6 +271,29 @@ def column_names(query: Query) -> list[str]:
     return (
         names if query.window is None else [*names, *(n for n in WINDOW_COLUMNS if n not in names)]
     )
+
+
+def change_name(query: Query) -> str:
+    """`change`, or with as many `_` before it as make it a name of its own; Spark does not tell
+    cases apart."""
+    taken = {name.lower() for name in column_names(query)}
+    return next(
+        name for count in range(len(taken) + 1) if (name := "_" * count + CHANGE) not in taken
+    )
+
+
+def _names_of(query: Query, rows: pa.Table) -> list[str]:
+    """Spark's files have the columns of an answer, and the change if it may be taken back."""
+    names = column_names(query)
+    return names if rows.num_columns == len(names) else [*names, change_name(query)]
+
+
+def _in_order(query: Query, rows: pa.Table) -> pa.Table:
+    """What a round takes back comes first; else rows are as they were written."""
+    if rows.num_columns == len(column_names(query)):
+        return rows
+    goes = pc.less(rows.column(change_name(query)), 0)
+    return pa.concat_tables([rows.filter(goes), rows.filter(pc.invert(goes))])
 
 
 def file_mark(disk: Disk, path: str) -> FileMark:

@@ -10,6 +10,7 @@ home/streams/<name>/checkpoint    Spark's own logs
                    /answers       answers by round
                    /dead          rows that did not fit, or whose event time is not taken
                    /kept          rows of the relation by round, and whom they affect
+                   /present       present answers of changing queries; the newest manifest names them
                    /rows          rows that plain queries over a stream still need, by round
                    /panes         what rounds added to the panes of windows
                    /folded        panes of old rounds, folded; the newest manifest names them

@@ -189,6 +189,9 @@ class Checked:
                 net[tuple(row)] += change
                 assert net[tuple(row)] >= 0, (name, asked, row)
             assert +net == self.expected(asked, registered), (name, asked)
+            log = self.played.log(registered, late)
+            assert Counter(_rows(log.present())) == +net, (name, asked)
+            assert not log.has_lost_some, (name, asked)
 
     def watch(self, registered: Registered, schema: pa.Schema) -> None:
         """Read the turns that are new."""

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
@@ -29,7 +30,7 @@ from headrace.families.contract import (
     Workplace,
 )
 from headrace.families.stored import StoredReader
-from headrace.runtime.answers import Block
+from headrace.runtime.answers import CHANGE, Block
 from headrace.runtime.family import OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.statistics import Histories, Stats, Stopwatch, own_figures
 from headrace.sql.emit import emit
@@ -95,6 +96,13 @@ class Toy:
 
 
 class ToyReader(StoredReader):
+    """A count that grows takes the one before back."""
+
+    def present(self, registered: Registered) -> pa.Table:
+        log = self.results(registered)
+        newest = log.filter(pc.greater(log.column(CHANGE), 0)).drop_columns([CHANGE])
+        return newest.slice(max(0, newest.num_rows - 1))
+
     def is_changing(self, registered: Registered) -> bool:
         return True
 
@@ -193,14 +201,20 @@ class ToyWork:
         return Reading(lambda round, watch: self._answer(dict(zip(words, found, strict=True))))
 
     def _answer(self, found: Mapping[str, int]) -> Outcome:
-        self._so_far = {word: self._so_far.get(word, 0) + count for word, count in found.items()}
-        ids = np.array(list(self._asked), np.int64)
-        ones, counts = (
-            np.ones(ids.size, np.int64),
-            pa.array([self._so_far[word] for word in self._asked.values()]),
-        )
+        before = self._so_far
+        self._so_far = {word: before.get(word, 0) + count for word, count in found.items()}
+        asked = {i: word for i, word in self._asked.items() if found[word] or word not in before}
+        changes = [
+            (i, counts[word], sign)
+            for i, word in asked.items()
+            for counts, sign in ((before, -1), (self._so_far, 1))
+            if word in counts
+        ]
+        ids, counts, signs = (np.array([c[at] for c in changes], np.int64) for at in range(3))
+        own, often = np.unique(ids, return_counts=True)
+        columns = pa.array(counts), pa.array(signs, pa.int8())
         return Outcome(
-            blocks=[Block(ids, ones, np.zeros(ids.size, np.int64), (counts,))],
+            blocks=[Block(own, often, np.zeros(ids.size, np.int64), columns)],
             answers=ids.size,
             choices={Toy.name: asdict(Counted(self._so_far))},
             priced={"toy": WORD_S * len(found)},

@@ -22,6 +22,8 @@ from headrace.families.contract import (
 )
 from headrace.families.joins.figures import NAME, JoinsFigures
 from headrace.families.joins.plan import Share, filter_share, share
+from headrace.families.stored import answers_gone
+from headrace.runtime.answers import change_name
 from headrace.runtime.statistics import Stats
 from headrace.sql.query import Query
 from headrace.sql.tree import Expr
@@ -110,9 +112,13 @@ class JoinedReader:
     def results(self, registered: Registered) -> pa.Table:
         return self.log(registered).read_all()
 
-    def columns(self, registered: Registered) -> list[tuple[str, str]]:
-        from headrace.families.joins.reading.remaining_conditions import change_name
+    def present(self, registered: Registered) -> pa.Table:
+        log = self.log(registered)
+        if log.has_lost_some:
+            raise answers_gone(registered.query)
+        return log.present()
 
+    def columns(self, registered: Registered) -> list[tuple[str, str]]:
         found = [(o.name, str(o.expr.type)) for o in registered.query.outputs]
         return (
             [*found, (change_name(registered.query), "tinyint")]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
@@ -20,8 +21,10 @@ from headrace.families.contract import (
 )
 from headrace.families.plain.figures import NAME, PlainFigures, figures_of
 from headrace.families.plain.plan import Way, explain_plain, how, plain_price_s, way_of
-from headrace.families.stored import StoredReader
+from headrace.families.plain.present import read_present
+from headrace.families.stored import StoredReader, empty_answer
 from headrace.families.window_limit import check_panes
+from headrace.runtime.answers import column_names
 from headrace.runtime.statistics import Histories, Stats
 from headrace.sql.query import Query
 from headrace.values import Relation
@@ -65,7 +68,7 @@ class Plain:
     def job(self, workplace: Workplace) -> PlainJob:
         from headrace.families.plain.job import PlainJob
 
-        return PlainJob(workplace.relations)
+        return PlainJob(workplace.relations, workplace.quarantined)
 
     def reader(self, archive: Archive) -> Reader:
         return PlainReader(archive)
@@ -126,7 +129,14 @@ def _relation(planned: Planned) -> Relation:
 
 
 class PlainReader(StoredReader):
-    """What is answered anew each round replaces the answer before."""
+    """What is answered anew each round has a log of changes, and the newest answer kept whole."""
+
+    def present(self, registered: Registered) -> pa.Table:
+        if not self.is_changing(registered):
+            return super().present(registered)
+        found = read_present(self.log(registered).ledger, registered.id)
+        query = registered.query
+        return empty_answer(query) if found is None else found.rename_columns(column_names(query))
 
     def is_changing(self, registered: Registered) -> bool:
         query = registered.query

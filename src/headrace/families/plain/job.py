@@ -7,16 +7,19 @@ executors write them as Parquet, and the driver only makes the files durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
+from functools import partial
 from time import perf_counter
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.catalog import Registered
+from headrace.families.plain.differences import Differences
 from headrace.families.plain.figures import NAME, PlainFigures
 from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
+from headrace.families.plain.present import FOLDER
 from headrace.families.plain.rowlog import RowLog
 from headrace.quoting import quote_name
 from headrace.relations.rows import Relations
@@ -34,13 +37,14 @@ _Asked = tuple[DataFrame, str | None]
 
 class PlainJob:
     name = "plain"
-    folders = ("rows",)
+    folders = ("rows", FOLDER)
 
-    def __init__(self, relations: Relations) -> None:
+    def __init__(self, relations: Relations, quarantined: Callable[[str], Collection[int]]) -> None:
         self._relations = relations
+        self._quarantined = quarantined
 
     def open(self, place: Place) -> PlainWork:
-        return PlainWork(place, self._relations)
+        return PlainWork(place, self._relations, partial(self._quarantined, place.relation.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,15 @@ class _Start:
 class PlainWork:
     """Plain queries of one stream or table."""
 
-    def __init__(self, place: Place, relations: Relations) -> None:
+    def __init__(
+        self, place: Place, relations: Relations, quarantined: Callable[[], Collection[int]]
+    ) -> None:
         self._place = place
         self._relations = relations
         self._queries: dict[int, Registered] = {}
         self._starts: dict[int, _Start] = {}
         self._log = RowLog(place)
+        self._differences = Differences(place, quarantined)
 
     @property
     def reads_rows(self) -> bool:
@@ -92,8 +99,10 @@ class PlainWork:
 
     def _answer_all(self, batch: Batch, round: Round, watch: Stopwatch) -> Outcome:
         outcome = Outcome()
+        self._differences.begin(round)
         if not self._queries:
             self._let_go(round, outcome)
+            outcome.held = self._differences.held(self._queries)
             return outcome
         with watch.stage("plain"):
             disk, folder = self._place.disk, plain_folder(self._place.folder, round.id)
@@ -113,6 +122,7 @@ class PlainWork:
                 if table is not None and is_shared:
                     table.unpersist()
             self._let_go(round, outcome)
+            outcome.held = self._differences.held(self._queries)
             outcome.priced["plain"] = plain_price_s(len(self._queries))
             outcome.figures[NAME] = asdict(PlainFigures(own_s))
         return outcome
@@ -128,22 +138,27 @@ class PlainWork:
         outcome: Outcome,
     ) -> None:
         """One query's answers; if it fails by its own fault, the round goes on without it."""
-        folder = f"{plain_folder(self._place.folder, round.id)}/{registered.id}"
-        disk = self._place.disk
         asked = self._asked(registered, batch, table, round)
         if asked is None:
             return
         rows, where = asked
+        is_changing = way_of(registered.query, self._place.relation) is Way.CURRENT
+        write = self._differences.write if is_changing else self._write
         try:
-            self._select(rows, registered.query, where).write.mode("overwrite").parquet(
-                str(disk.root.absolute() / folder)
-            )
+            write(registered.id, self._select(rows, registered.query, where), round, outcome)
         except Exception as error:
-            disk.clear(folder)
             if is_nobodys(error) or not self._fails_alone(registered.query, rows, where):
                 raise
             outcome.faults[registered.id] = reason_of(error)
-            return
+
+    def _write(self, query_id: int, answer: DataFrame, round: Round, outcome: Outcome) -> None:
+        """Answers that are final."""
+        disk, folder = self._place.disk, f"{plain_folder(self._place.folder, round.id)}/{query_id}"
+        try:
+            answer.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
+        except BaseException:
+            disk.clear(folder)
+            raise
         paths = disk.adopt(folder)
         outcome.files += [file_mark(disk, path) for path in paths]
         outcome.answers += sum(pq.read_metadata(disk.root / path).num_rows for path in paths)
@@ -159,7 +174,7 @@ class PlainWork:
             return batch.frame.where(f"({batch.kind()}) <> {BAD}"), None
         if way is Way.WINDOW:
             return self._closed(spark, registered, round)
-        if not round.census.rows:
+        if not round.census.rows and self._differences.is_known(registered.id):
             return None
         if table is not None:
             return table, None

@@ -5,9 +5,9 @@
 * `window`: an aggregate over windows: the rows of open windows are kept, and when a window closes
   Spark answers the query's own SQL over them.  Late rows are left out, as everywhere.
 * `current`: an aggregate without a window, or a query over a table: there is no last row to wait
-  for, so each round with rows answers anew over all rows but the late ones, and the newest answer
-  replaces the one before. "All rows" begins with the first round that had the query, or with the
-  first of the stream if all are still kept.
+  for, so each round with rows answers anew over all rows but the late ones; what that changes goes
+  into the log, and the newest answer is kept whole (`differences.py`). "All rows" begins with the
+  first round that had the query, or with the first of the stream if all are still kept.
 """
 
 from __future__ import annotations

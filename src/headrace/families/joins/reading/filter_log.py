@@ -38,6 +38,7 @@ class FilterLog:
         self._share = own
         self._store = store
         self._gone = history.gone
+        self.has_lost_some = history.has_lost_since(registered.version)
         self._turns = {
             done.turn: done for done in history.rounds if registered.is_answered_with(done.version)
         }
@@ -55,6 +56,10 @@ class FilterLog:
 
     def read_all(self) -> pa.Table:
         return self._answers([self._turns[turn] for turn in self.rounds()])
+
+    def present(self) -> pa.Table:
+        """Of answers that are never taken back: all."""
+        return self.read_all()
 
     def _answers(self, rounds: Sequence[KeptRound]) -> pa.Table:
         with self._lock:

@@ -16,7 +16,7 @@ from headrace.families.joins.reading.image_cache import Span, Spans
 from headrace.relations.arrays import Ints
 from headrace.relations.attributes import Mask
 from headrace.relations.image import Image
-from headrace.relations.rounds import KeptRound, KeptRounds
+from headrace.relations.rounds import FOLDER, KeptRound, KeptRounds
 from headrace.relations.row_files import RowFile
 from headrace.relations.store import INDEX_BITS, Store
 from headrace.runtime.ledger import Ledger
@@ -88,6 +88,13 @@ class History:
     def gone(self) -> int:
         """The newest turn that is no longer kept."""
         return self.rounds[0].before if self.rounds else -1
+
+    def has_lost_since(self, version: int) -> bool:
+        """Whether rounds that had this version of the catalog, or a later one, are no longer
+        kept."""
+        newest = self._ledger.newest
+        first = 0 if newest is None else newest.keep.get(FOLDER, 0)
+        return first > 0 and self._ledger.read(first - 1).catalog_version >= version
 
     def has_since(self, turn: int) -> bool:
         """Whether the rows that came in a turn, or later, are still kept."""
@@ -184,6 +191,10 @@ class History:
     def came(self, rows: Ints) -> Ints:
         """The turns in which rows came that are there, or now go."""
         return self._came.of(rows, self.turns(rows))
+
+    def went_in(self, rows: Ints, turns: Sequence[int]) -> Mask:
+        """Which rows went in one of these turns."""
+        return np.isin(self._gone(rows), np.array(turns, np.int64))
 
     def _gone(self, rows: Ints) -> Ints:
         """The turns in which rows went."""

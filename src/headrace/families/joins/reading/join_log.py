@@ -35,6 +35,7 @@ from headrace.families.joins.reading.remaining_conditions import (
 )
 from headrace.families.joins.reading.turn_batches import Events, blocks, pairs_in
 from headrace.relations.arrays import Ints
+from headrace.relations.attributes import Mask
 from headrace.relations.image import Image
 from headrace.relations.rounds import KeptRound
 from headrace.relations.row_files import KIND, SIGN
@@ -162,6 +163,9 @@ class JoinLog:
         first = max(self._since, shortened + 1)
         self._let_go = [history.gone for history in sides]
         self._gone = max(shortened, *self._let_go)
+        self.has_lost_some = shortened >= self._since or any(
+            history.has_lost_since(registered.version) for history in sides
+        )
         for side, done in turns:
             if done.turn >= first and (registered.until is None or done.version < registered.until):
                 self._turns.setdefault(done.turn, []).append((side, done))
@@ -189,18 +193,28 @@ class JoinLog:
     def read_all(self) -> pa.Table:
         return self._answers(self.rounds())
 
-    def _answers(self, turns: Sequence[int]) -> pa.Table:
+    def present(self) -> pa.Table:
+        """What has come and was not taken back, without the change: pairs of rows that are both
+        still there."""
+        if not self._has_table:
+            return self.read_all()
+        return self._answers(self.rounds(), is_present=True)
+
+    def _answers(self, turns: Sequence[int], is_present: bool = False) -> pa.Table:
         with self._lock:
             self._check_kept(turns)
             parts = [_NONE]
             for side in (0, 1):
-                parts += self._pairs(
-                    side, self._rounds(side, turns), sum(part.sign.size for part in parts)
-                )
+                found = sum(part.sign.size for part in parts)
+                parts += self._pairs(side, self._rounds(side, turns), found, is_present)
         left, right, sign, order = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         at = np.lexsort((right, left, order))
-        tables = [self._table(left[chosen], right[chosen], sign[chosen]) for chosen in _pieces(at)]
-        return pa.concat_tables(tables or [empty_answer(self._query, self._has_table)])
+        has_change = self._has_table and not is_present
+        tables = [
+            self._table(left[chosen], right[chosen], sign[chosen] if has_change else None)
+            for chosen in _pieces(at)
+        ]
+        return pa.concat_tables(tables or [empty_answer(self._query, has_change)])
 
     def _check_kept(self, turns: Sequence[int]) -> None:
         """Another reader may have seen, since this log was made, that rows were let go of: answers
@@ -219,21 +233,24 @@ class JoinLog:
     def _rounds(self, side: int, turns: Sequence[int]) -> list[KeptRound]:
         return [done for turn in turns for own, done in self._turns[turn] if own == side]
 
-    def _table(self, left: Ints, right: Ints, sign: Ints) -> pa.Table:
+    def _table(self, left: Ints, right: Ints, sign: Ints | None) -> pa.Table:
         sides = zip(
             (left, right), (columns_read(self._query, 0), columns_read(self._query, 1)), strict=True
         )
         with self._lock:
             rows = [self._store.rows(numbers, columns) for numbers, columns in sides]
-        return answers_of(
-            self._query, self._share.residue, rows, sign if self._has_table else None, self._ask
-        )
+        return answers_of(self._query, self._share.residue, rows, sign, self._ask)
 
     # -- pairs -------------------------------------------------------------------------------------
 
-    def _pairs(self, side: int, rounds: Sequence[KeptRound], size: int) -> list[_Pairs]:
-        """Of the events of a side, beside so many pairs that were found."""
+    def _pairs(
+        self, side: int, rounds: Sequence[KeptRound], size: int, is_present: bool
+    ) -> list[_Pairs]:
+        """Of the events of a side, beside so many pairs that were found; `is_present`: only of
+        rows that are still there."""
         events = self._events(side, rounds)
+        if is_present and events.row.size:
+            events = events.where((events.sign > 0) & ~self._went(side, events.row))
         if not events.row.size:
             return []
         shape, boxes, other = self._share.shape, self._share.boxes, self._sides[1 - side]
@@ -245,7 +262,10 @@ class JoinLog:
         found: list[_Pairs] = []
         for block, runs in blocks(events, image, joined, other.narrowed, self._pairs_max):
             self._check_size(size + pairs_in(runs))
-            found.append(self._answered(side, block, runs))
+            pairs = self._answered(side, block, runs)
+            if is_present:
+                pairs = _left_over(pairs, self._went(1 - side, pairs[1 - side]))
+            found.append(pairs)
             size += found[-1].sign.size
         return found
 
@@ -260,6 +280,11 @@ class JoinLog:
         mine, rows, own, at = mine[there], rows[there], own[there], at[there]
         left, right = (mine, rows) if side == 0 else (rows, mine)
         return _Pairs(left, right, events.sign[own], at * 2 + side)
+
+    def _went(self, side: int, rows: Ints) -> Mask:
+        """Which rows of a side the query has seen go."""
+        turns = [turn for turn, done in self._turns.items() if any(own == side for own, _ in done)]
+        return self._sides[side].went_in(rows, turns)
 
     def _check_size(self, pairs: int) -> None:
         if pairs > self._pairs_max:
@@ -302,6 +327,10 @@ class JoinLog:
             if limit is None
             else max(found, min(self._sides[1 - side].first_newer(limit), done.turn))
         )
+
+
+def _left_over(pairs: _Pairs, went: Mask) -> _Pairs:
+    return _Pairs(*(column[~went] for column in pairs))
 
 
 def _pieces(at: Ints) -> Iterator[Ints]:

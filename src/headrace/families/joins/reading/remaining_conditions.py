@@ -23,11 +23,11 @@ from headrace.families.joins.conditions import Conditions
 from headrace.relations.arrays import Ints, Numbers
 from headrace.relations.attributes import Mask, compiled, double_keys, keys, numbers, same
 from headrace.relations.row_files import KIND
+from headrace.runtime.answers import change_name
 from headrace.sql.bands import LEAST, MOST, Band, conjunction
 from headrace.sql.query import Query
 from headrace.sql.tree import Column, Expr, walk
 
-CHANGE = "change"
 Rows = Sequence[pa.Table]
 """Of each side, as many: a pair is a row of each."""
 Asked = Callable[[Sequence[Expr], Rows], list[pa.Array]]
@@ -65,15 +65,6 @@ def columns_read(query: Query, side: int) -> list[str]:
     are."""
     exprs = [o.expr for o in query.outputs] + ([] if query.where is None else [query.where])
     return sorted({n.name for e in exprs for n in _leaves(e) if n.side == side}) or [KIND]
-
-
-def change_name(query: Query) -> str:
-    """`change`, or with as many `_` before it as make it a name of its own; Spark does not tell
-    cases apart."""
-    taken = {o.name.lower() for o in query.outputs}
-    return next(
-        name for count in range(len(taken) + 1) if (name := "_" * count + CHANGE) not in taken
-    )
 
 
 def asked_of_spark(query: Query, residue: Conditions) -> list[str]:

@@ -134,7 +134,8 @@ def ring_columns(measure: Measure, parts: Sequence[pa.ChunkedArray]) -> list[Val
         case "moments":
             count = parts[0].to_numpy().astype(np.float64)
             total, variance = _filled(parts[1], 0), _filled(parts[2], 0)
-            return [count, total / np.maximum(count, 1.0), variance * count]
+            with np.errstate(invalid="ignore", over="ignore"):  # sums may be infinite, or NaN
+                return [count, total / np.maximum(count, 1.0), variance * count]
         case "sum_int" if len(parts) == 1:
             total = _filled(parts[0], 0)
             return [np.zeros_like(total), total]
