@@ -128,7 +128,8 @@ def _moved(text: str, old: str, new: str) -> str:
 
 def _record(found: Record) -> Record:
     notes = {name: found.pop(name) for name in ("seen", "written", "odd", "rates")}
-    return {**found, "turn": found.pop("tick"), "notes": {"joins": notes} if notes["seen"] else {}}
+    turn = found.pop("tick")
+    return {**found, "turn": turn, "notes": {"joins": notes} if notes["seen"] else {}}
 
 
 def _drop_snapshots(stream: Stream, turn: int) -> bool:
