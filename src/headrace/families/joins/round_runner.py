@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headrace.families.joins.coordinator import JoinCoordinator
@@ -29,6 +29,7 @@ from headrace.families.joins.rounds import (
 from headrace.families.joins.rounds import KIND as FOLDER
 from headrace.families.joins.rowfiles import RowFile
 from headrace.families.joins.words import look_name
+from headrace.records import encode
 from headrace.runtime.family import Outcome, Place, Round
 from headrace.runtime.ledger import FileMark, mark_of
 
@@ -216,7 +217,7 @@ class RoundRunner:
             )
         outcome.priced["joins"] = price_s(round.census.rows, event_s)
         figures = JoinsFigures(shapes, self._kept(pending), summed(tallies.values()))
-        outcome.figures[NAME] = asdict(figures)
+        outcome.figures[NAME] = encode(figures)
 
     def _oldest(self, round: Round) -> int:
         """What may still be joined, and what the answers that are kept are made of."""

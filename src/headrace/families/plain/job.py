@@ -8,7 +8,7 @@ executors write them as Parquet, and the driver only makes the files durable.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from time import perf_counter
 
 import pyarrow.parquet as pq
@@ -19,6 +19,7 @@ from headrace.families.plain.figures import NAME, PlainFigures
 from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
 from headrace.families.plain.rowlog import RowLog
 from headrace.quoting import quote_name
+from headrace.records import encode
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_nobodys, reason_of, why_failing
@@ -102,7 +103,7 @@ class PlainWork:
                     own_s[str(registered.id)] = perf_counter() - start
             self._let_go(round, outcome)
             outcome.priced["plain"] = plain_price_s(len(self._queries))
-            outcome.figures[NAME] = asdict(PlainFigures(own_s))
+            outcome.figures[NAME] = encode(PlainFigures(own_s))
         return outcome
 
     # -- answers -----------------------------------------------------------------------------------
