@@ -51,6 +51,21 @@ def decode(kind: type[T], data: object) -> T:
     return made
 
 
+def encode(record: object) -> dict[str, Any]:
+    """A dataclass as `decode` reads it: what JSON would make of it."""
+    return {f.name: _plain_value(getattr(record, f.name)) for f in fields(cast(Any, record))}
+
+
+def _plain_value(value: Any) -> Any:
+    if is_dataclass(value):
+        return encode(value)
+    if isinstance(value, Mapping):
+        return {key: _plain_value(own) for key, own in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain_value(own) for own in value]
+    return value
+
+
 def check_path(path: str) -> None:
     """ValueError where no file can have this path."""
     parts = path.encode().split(b"/")

@@ -66,7 +66,19 @@ def test_every_figure_finds_its_place() -> None:
     assert (found.watermark_before_us, found.watermark_us) == (4_000_000, 6_000_000)
     assert found.priced == {"spark": 0.4} and found.unshared_s == 1.5
     assert figures_of(stats) == WindowsFigures(
-        50, 1_000_000, 1, ("`k`",), {"`k`": 3}, 2, False, {"`n` > 1": 0.25}, 1_000, 2_000, 3, 1.5
+        50,
+        1_000_000,
+        1,
+        ("`k`",),
+        {"`k`": 3},
+        2,
+        False,
+        (),
+        {"`n` > 1": 0.25},
+        1_000,
+        2_000,
+        3,
+        1.5,
     )
     assert plain_figures_of(stats) == PlainFigures({"7": 0.1})
     joins = newest_figures([stats])

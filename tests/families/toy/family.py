@@ -30,6 +30,7 @@ from headrace.families.contract import (
     Workplace,
 )
 from headrace.families.stored import StoredReader
+from headrace.records import encode
 from headrace.runtime.answers import CHANGE, Block
 from headrace.runtime.family import OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.statistics import Histories, Stats, Stopwatch, own_figures
@@ -218,7 +219,7 @@ class ToyWork:
             answers=ids.size,
             choices={Toy.name: asdict(Counted(self._so_far))},
             priced={"toy": WORD_S * len(found)},
-            figures={Toy.name: asdict(ToyFigures(len(found)))},
+            figures={Toy.name: encode(ToyFigures(len(found)))},
         )
 
     def done(self) -> None:

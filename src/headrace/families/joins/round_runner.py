@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headrace.families.joins.coordinator import JoinCoordinator
@@ -19,6 +19,7 @@ from headrace.families.joins.levels.probes import Looked
 from headrace.families.joins.levels.probing import Look, Report, Task
 from headrace.families.joins.plan import NOBODY, JoinShape
 from headrace.families.joins.words import look_name
+from headrace.records import encode
 from headrace.relations.rounds import (
     ALL,
     FOLDER,
@@ -233,7 +234,7 @@ class RoundRunner:
             )
         outcome.priced["joins"] = price_s(round.census.rows, event_s)
         figures = JoinsFigures(shapes, self._kept(pending), summed(tallies.values()))
-        outcome.figures[NAME] = asdict(figures)
+        outcome.figures[NAME] = encode(figures)
 
     def _oldest(self, round: Round) -> int:
         """What may still be joined, and what the answers that are kept are made of."""

@@ -8,7 +8,7 @@ executors write them as Parquet, and the driver only makes the files durable.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
@@ -22,6 +22,7 @@ from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
 from headrace.families.plain.present import FOLDER
 from headrace.families.plain.rowlog import RowLog
 from headrace.quoting import quote_name
+from headrace.records import encode
 from headrace.relations.rows import Relations
 from headrace.relations.tables import table_frame
 from headrace.runtime.answers import file_mark, plain_folder
@@ -124,7 +125,7 @@ class PlainWork:
             self._let_go(round, outcome)
             outcome.held = self._differences.held(self._queries)
             outcome.priced["plain"] = plain_price_s(len(self._queries))
-            outcome.figures[NAME] = asdict(PlainFigures(own_s))
+            outcome.figures[NAME] = encode(PlainFigures(own_s))
         return outcome
 
     # -- answers -----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ so they do not depend on the machine; seconds are what the last committed round 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from math import fsum
 
@@ -15,8 +15,8 @@ from headrace.families.contract import Refusal
 from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import Measure, arrange
 from headrace.families.windows.pane_log.compaction_plan import steps_for
-from headrace.families.windows.plan import RingAssignment, RingPlan, Share, share
-from headrace.families.windows.predicate_forms import PredicateForms
+from headrace.families.windows.placement import BestPlacement
+from headrace.families.windows.plan import RingAssignment, RingPlan, Share, in_order, share
 from headrace.families.windows.rings.ring import bytes_a_group
 from headrace.families.windows.sketches.explain import sketch_lines
 from headrace.sql.bands import split
@@ -30,24 +30,16 @@ from headrace.values import US_PER_S, Relation
 def assignment_of(queries: Iterable[tuple[int, Query]], relation: Relation) -> RingAssignment:
     """On which rings the queries would sit; those that windows refuse are left out."""
     asked = {query_id: share(query, relation) for query_id, query in queries}
-    return assignment_of_shares({i: a for i, a in asked.items() if not isinstance(a, Refusal)})
-
-
-def assignment_of_shares(asked: Mapping[int, Share]) -> RingAssignment:
-    """On which rings queries sit that ask for this."""
-    assignment, crowd = RingAssignment(), PredicateForms()
-    for share_asked in asked.values():
-        crowd.add(share_asked.slot.where)
-    for query_id, own in sorted(asked.items(), key=lambda item: item[1].window.grain_us):
-        assignment.add(query_id, crowd.preferred(own))
-    return assignment
+    best = BestPlacement()
+    best.update({i: a for i, a in asked.items() if not isinstance(a, Refusal)}, ())
+    return best.assignment
 
 
 def explain_windows(assignment: RingAssignment, cuts: Cuts) -> list[str]:
     """The whole shared plan of one stream."""
     if not assignment.shares:
         return []
-    rings = list(assignment.rings.values())
+    rings = in_order(assignment)
     shares = list(assignment.shares.values())
     slots = {r.slot for r in rings}
     programs = {id(s.program) for s in shares}

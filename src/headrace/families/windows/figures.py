@@ -9,13 +9,26 @@ from dataclasses import dataclass, field
 from headrace.runtime.statistics import Stats, own_figures
 
 NAME = "windows"
+Placement = tuple[int, ...]
+"""Where a query sits: the panes of its ring, in µs, and which attributes of its predicate are cells,
+by their place in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Queries that sit elsewhere than best (`placement.py`): the first and last id of each run of
+    them."""
+
+    placement: Placement
+    runs: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WindowsFigures:
     """Spark's aggregate left so many `cells` of panes of `pane_us`, by these predicates and keys, in
     `groupings`; `next_united`: whether the next round is to have one for all keys.  `groups`: by
-    group-by.  `selectivity`: the share of the rows each predicate selects.
+    group-by.  `exceptions`: who sits elsewhere than best.  `selectivity`: the
+    share of the rows each predicate selects.
 
     `ring_bytes` are weighed every few rounds; `log_bytes` in `log_files` are the pane log's, on
     disk. `unshared_s`: Spark time at the least, were each query a job of its own."""
@@ -27,6 +40,7 @@ class WindowsFigures:
     groups: Mapping[str, int] = field(default_factory=dict)
     groupings: int = 1
     next_united: bool = True
+    exceptions: tuple[Elsewhere, ...] = ()
     selectivity: Mapping[str, float] = field(default_factory=dict)
     ring_bytes: int = 0
     log_bytes: int = 0

@@ -45,7 +45,7 @@ from headrace.families.windows.aggregation.suspects import (
 from headrace.families.windows.cells import Edges, declare_sql, drop_sql
 from headrace.families.windows.costs.load_meter import LoadMeter
 from headrace.families.windows.cuts import Cuts
-from headrace.families.windows.figures import NAME, WindowsFigures
+from headrace.families.windows.figures import NAME, WindowsFigures, figures_of
 from headrace.families.windows.plan import Share
 from headrace.families.windows.rings.answering import Answering
 from headrace.families.windows.rings.rings import Rings
@@ -54,6 +54,7 @@ from headrace.families.windows.sketches.bias import Bias
 from headrace.families.windows.sketches.kinds import Limits
 from headrace.families.windows.sketches.sketch_stores import limits_of
 from headrace.quoting import quote_name
+from headrace.records import encode
 from headrace.runtime.answers import Pieces
 from headrace.runtime.census import count_rows
 from headrace.runtime.collecting import to_arrow
@@ -102,7 +103,10 @@ class WindowsWork:
     def __init__(self, place: Place) -> None:
         self._place = place
         chosen = place.ledger.chosen(WindowsJob.name, Chosen)
-        self._rings = Rings(place.disk, place.ledger, place.config, chosen.cutting)
+        newest = place.ledger.newest
+        told = {} if newest is None else place.ledger.stats(newest)
+        exceptions = figures_of(told).exceptions
+        self._rings = Rings(place.disk, place.ledger, place.config, chosen.cutting, exceptions)
         self._answering = Answering()
         self._load_meter = LoadMeter()
         self._declared: list[tuple[Expr, tuple[int, ...]]] = []
@@ -233,9 +237,10 @@ class WindowsWork:
         log = self._rings.log
         outcome.choices[NAME] = asdict(chosen)
         outcome.held = log.held
-        outcome.figures[NAME] = asdict(
+        outcome.figures[NAME] = encode(
             replace(
                 figures,
+                exceptions=self._rings.exceptions,
                 next_united=chosen.cutting.united,
                 selectivity=self._rings.selectivity,
                 ring_bytes=self._rings.nbytes,

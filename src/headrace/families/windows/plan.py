@@ -252,11 +252,15 @@ class RingAssignment:
         self.ring_of: dict[int, RingPlan] = {}
         self._by_slot: dict[Slot, list[RingPlan]] = {}
 
-    def add(self, query_id: int, share: Share) -> RingPlan:
+    def add(self, query_id: int, share: Share, grain_us: int | None = None) -> RingPlan:
+        """`grain_us`: on a ring of these panes, made if it is not there."""
         shared_ring = share.shared_ring
-        ring = self._fitting(share, shared_ring)
+        if grain_us is None:
+            ring = self._fitting(share, shared_ring)
+        else:
+            ring = self.rings.get((share.slot, grain_us, shared_ring))
         if ring is None:
-            ring = RingPlan(share.slot, share.window.grain_us, shared_ring)
+            ring = RingPlan(share.slot, grain_us or share.window.grain_us, shared_ring)
             self.rings[ring.key] = ring
             self._by_slot.setdefault(share.slot, []).append(ring)
         ring.add(query_id, share)
@@ -289,6 +293,12 @@ class RingAssignment:
             del self.rings[ring.key]
             self._by_slot[ring.slot].remove(ring)
         return ring
+
+
+def in_order(assignment: RingAssignment) -> list[RingPlan]:
+    """Finer rings first, then by whose query came first: what is made of them does not depend on
+    the order in which queries were seated."""
+    return sorted(assignment.rings.values(), key=lambda ring: (ring.grain_us, min(ring.members)))
 
 
 # -- cuts: what Spark aggregates -------------------------------------------------------------------

@@ -67,7 +67,7 @@ class PredicateForms:
             attribute: len(self._bands.get(attribute, ()))
             for attribute, _ in split(share.slot.where).bands
         }
-        if not sizes or _wants_bits(share):
+        if not sizes or wants_bits(share):
             yield share
             return
         attributes = sorted(sizes, key=lambda a: -sizes[a])[
@@ -90,7 +90,7 @@ def celled(share: Share, attributes: Sequence[Expr]) -> Share:
     return replace(share, slot=slot, bands=tuple(parts.band(a) for a in attributes))
 
 
-def _wants_bits(share: Share) -> bool:
+def wants_bits(share: Share) -> bool:
     """What can fail is asked only of the rows the query selects: its whole predicate is in there
     anyway.  Sketches are dear to merge: they are not kept by cell."""
     return share.has_sketches or _can_fail(share.slot.keys, share.measures)

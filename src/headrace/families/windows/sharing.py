@@ -3,7 +3,6 @@ and go."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,13 +25,12 @@ from headrace.families.windows.costs.workload import (
 )
 from headrace.families.windows.cuts import Cuts, plan_cuts
 from headrace.families.windows.explain import (
-    assignment_of_shares,
     explain_window_query,
     explain_windows,
 )
-from headrace.families.windows.figures import WindowsFigures, figures_of, measured_line
-from headrace.families.windows.plan import RingAssignment, Share
-from headrace.families.windows.predicate_forms import PredicateForms
+from headrace.families.windows.figures import Elsewhere, WindowsFigures, figures_of, measured_line
+from headrace.families.windows.placement import BestPlacement
+from headrace.families.windows.plan import RingAssignment, Share, in_order
 from headrace.runtime.statistics import Histories, Stats
 from headrace.values import Relation
 
@@ -41,58 +39,31 @@ from headrace.values import Relation
 class StreamWindows:
     """The shared windows of one relation."""
 
-    assignment: RingAssignment = field(default_factory=RingAssignment)
-    _crowd: PredicateForms = field(default_factory=PredicateForms)
-    _asked: dict[int, Share] = field(default_factory=dict)
+    best: BestPlacement = field(default_factory=BestPlacement)
     _works: RingWorks = field(default_factory=RingWorks)
+    _placed: tuple[Sequence[Elsewhere], RingAssignment] | None = None
     _made: dict[bool, tuple[Cuts, Workload]] = field(default_factory=dict)
 
     def update(self, come: Mapping[int, Share], gone: Sequence[int]) -> None:
-        """Queries come and go: slots that have changed get rings anew, so that the plan does not
-        depend on the order in which its queries came; all of them, where other predicates than
-        before are a crowd."""
+        """Queries come and go."""
+        self._placed = None
         self._made.clear()
-        before = self._crowd.ranking()
-        slots = {self.assignment.shares[i].slot for i in gone}
-        for query_id in gone:
-            self._crowd.remove(self._asked.pop(query_id).slot.where)
-            self.assignment.remove(query_id)
-        for asked in come.values():
-            self._crowd.add(asked.slot.where)
-        self._asked.update(come)
-        if self._crowd.ranking() != before:
-            self.assignment, forms = (
-                RingAssignment(),
-                {i: self._crowd.preferred(asked) for i, asked in self._asked.items()},
-            )
-        else:
-            forms = {i: self._crowd.preferred(asked) for i, asked in come.items()}
-            slots.update(form.slot for form in forms.values())
-            first = min(come, default=math.inf)
-            for ring in (ring for slot in slots for ring in self.assignment.rings_of(slot)):
-                # who comes last to a shared ring sits last
-                if ring.shared_ring is None or first < next(reversed(ring.members)):
-                    forms |= ring.members
-        self._assign(forms)
+        self.best.update(come, gone)
 
-    def _assign(self, forms: Mapping[int, Share]) -> None:
-        for query_id in forms.keys() & self.assignment.shares.keys():
-            self.assignment.remove(query_id)
-        for query_id, form in sorted(
-            forms.items(), key=lambda item: (item[1].window.grain_us, item[0])
-        ):
-            self.assignment.add(query_id, form)
-        rings = sorted(
-            self.assignment.rings.items(),
-            key=lambda item: (item[1].grain_us, next(iter(item[1].members))),
-        )
-        # in the order of whose query came first, as if all had come at once
-        self.assignment.rings = dict(rings)
+    def assignment(self, rounds: Sequence[Stats]) -> RingAssignment:
+        """Where queries sit, by what the newest round has noted; those that no round had yet, where
+        they would sit best."""
+        exceptions = figures_of(rounds[-1]).exceptions if rounds else ()
+        if self._placed is None or self._placed[0] != exceptions:
+            self._made.clear()
+            self._placed = exceptions, self.best.but(exceptions)
+        return self._placed[1]
 
-    def made(self, united: bool) -> tuple[Cuts, Workload]:
-        """What Spark aggregates, and all the plan makes the engine do in a round."""
+    def made(self, rounds: Sequence[Stats]) -> tuple[Cuts, Workload]:
+        """What Spark aggregates, and all the plan makes the engine do in the next round."""
+        assignment, united = self.assignment(rounds), is_united_next(rounds)
         if united not in self._made:
-            rings = self.assignment.rings.values()
+            rings = in_order(assignment)
             cuts = plan_cuts(rings, united)
             self._made[united] = cuts, workload_of(self._works.of(rings), cuts)
         return self._made[united]
@@ -119,29 +90,27 @@ class WindowsPlan:
 
     def catch_up(self) -> None:
         for windows in self._streams.values():
-            windows.made(united=True)
+            windows.made(())
 
     def explain(self, relation: Relation, rounds: Histories) -> list[str]:
-        windows = self._of(relation.name)
-        cuts, _ = windows.made(is_united_next(rounds.get(relation.name, ())))
-        return explain_windows(windows.assignment, cuts)
+        windows, history = self._of(relation.name), rounds.get(relation.name, ())
+        return explain_windows(windows.assignment(history), windows.made(history)[0])
 
     def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
         source = self._stream_of[query_id]
-        windows = self._of(source)
-        cuts, _ = windows.made(is_united_next(rounds.get(source, ())))
-        return ["shared windows", *explain_window_query(query_id, windows.assignment, cuts)]
+        windows, history = self._of(source), rounds.get(source, ())
+        assignment, (cuts, _) = windows.assignment(history), windows.made(history)
+        return ["shared windows", *explain_window_query(query_id, assignment, cuts)]
 
     def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
         """With windows the whole round: their aggregate counts the rows."""
         if not self.counts_rows(relation):
             return {}
         history = rounds.get(relation.name, ())
-        _, work = self._of(relation.name).made(is_united_next(history))
-        return price_of(work, history)
+        return price_of(self._of(relation.name).made(history)[1], history)
 
     def reads_rows(self, relation: Relation) -> bool:
-        return bool(self._of(relation.name).assignment.shares)
+        return bool(self._of(relation.name).best.asked)
 
     def counts_rows(self, relation: Relation) -> bool:
         return self.reads_rows(relation)
@@ -166,9 +135,11 @@ def shares_of(
     counts: Mapping[int, int],
 ) -> dict[str, Floats]:
     """Parts of each stage, in the order of the queries."""
+    best = BestPlacement()
     asked = {i: own.claim.asked for i, own in queries.items()}
-    assignment = assignment_of_shares({i: a for i, a in asked.items() if isinstance(a, Share)})
-    users = Users(assignment, plan_cuts(assignment.rings.values(), is_united(rounds)))
+    best.update({i: a for i, a in asked.items() if isinstance(a, Share)}, ())
+    assignment = best.but(figures_of(rounds[-1]).exceptions)
+    users = Users(assignment, plan_cuts(in_order(assignment), is_united(rounds)))
     place = {query_id: at for at, query_id in enumerate(assignment.shares)}
     order = [place[query_id] for query_id in queries]
     return {

@@ -7,11 +7,10 @@ as it would have been, so its sums of doubles are added in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.families.windows.cuts import Cuts, plan_cuts
-from headrace.families.windows.plan import RingKey, RingPlan
+from headrace.families.windows.plan import RingAssignment, in_order
 
 # a group that Spark shuffles and sends costs about as much as reading and adding so many rows
 CELL_ROWS = 8
@@ -67,8 +66,8 @@ class Choice:
 class Cutting:
     """The cuts for the rings there are."""
 
-    def __init__(self, rings: Mapping[RingKey, RingPlan], state: ChoiceState = UNTRIED) -> None:
-        self._rings = rings
+    def __init__(self, assignment: RingAssignment, state: ChoiceState = UNTRIED) -> None:
+        self._assignment = assignment
         self._choice = Choice(state)
         self._cuts: Cuts | None = None
         self._apart: int | None = None
@@ -84,7 +83,7 @@ class Cutting:
     def cuts(self) -> Cuts:
         """What Spark is to aggregate in the next round."""
         if self._cuts is None:
-            self._cuts = plan_cuts(self._rings.values(), self._choice.united)
+            self._cuts = plan_cuts(in_order(self._assignment), self._choice.united)
         return self._cuts
 
     def note(self, rows: int, cells: int) -> None:
@@ -104,5 +103,5 @@ class Cutting:
 
     def _count_apart(self) -> int:
         if self._apart is None:
-            self._apart = len(plan_cuts(self._rings.values(), united=False).cuts)
+            self._apart = len(plan_cuts(in_order(self._assignment), united=False).cuts)
         return self._apart

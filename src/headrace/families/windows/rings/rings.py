@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.disk import Disk
-from headrace.families.contract import Refusal
 from headrace.families.windows.aggregation.cutting import UNTRIED, ChoiceState, Cutting
 from headrace.families.windows.bands.band_groups import BandGroups, RingBandGroups
 from headrace.families.windows.bands.banding import Banding, answers_of
 from headrace.families.windows.bands.waiting import CellPick, CellRows, Due, Ordering
 from headrace.families.windows.cuts import Cuts
+from headrace.families.windows.figures import Elsewhere
 from headrace.families.windows.measures import Arrangement, arrange
 from headrace.families.windows.pane_log.background import Compactor
 from headrace.families.windows.pane_log.compaction_plan import CompactionPlan
 from headrace.families.windows.pane_log.panes import PaneLog, served_by
-from headrace.families.windows.plan import RingAssignment, RingKey, RingPlan, Share, Slot, share
-from headrace.families.windows.predicate_forms import PredicateForms
+from headrace.families.windows.placement import Placements
+from headrace.families.windows.plan import RingKey, RingPlan, Share, Slot, share
 from headrace.families.windows.rings.idle import Idle
 from headrace.families.windows.rings.ring import Ring, Windows
 from headrace.families.windows.rings.ring_members import Closed, StandingRing, members_of
@@ -37,7 +37,7 @@ from headrace.families.windows.sketches.sketch_stores import SketchStores
 from headrace.runtime.family import Round
 from headrace.runtime.ledger import FileMark, Ledger
 from headrace.sql.emit import emit
-from headrace.sql.tree import Expr
+from headrace.sql.query import Query
 from headrace.values import ALWAYS_US, US_PER_MS, Relation, watermark
 
 Ints = NDArray[np.int64]
@@ -58,17 +58,21 @@ class Rings:
     """All rings of a stream."""
 
     def __init__(
-        self, disk: Disk, ledger: Ledger, config: Config, state: ChoiceState = UNTRIED
+        self,
+        disk: Disk,
+        ledger: Ledger,
+        config: Config,
+        state: ChoiceState = UNTRIED,
+        exceptions: Sequence[Elsewhere] = (),
     ) -> None:
         self._config = config
         self._log = PaneLog(disk, ledger)
         self._compactor = Compactor(self._log, disk, ledger.folder)
         self._compaction_plan: CompactionPlan | None = None
-        self._assignment = RingAssignment()
-        self.cutting = Cutting(self._assignment.rings, state)
+        self._placements = Placements(exceptions)
+        self._assignment = self._placements.assignment
+        self.cutting = Cutting(self._assignment, state)
         self._standing: dict[RingKey, StandingRing] = {}
-        self._crowd = PredicateForms()
-        self._wheres: dict[int, Expr | None] = {}
         self._crowds: dict[Slot, Banding] = {}
         self._since: dict[int, int] = {}
         self._longest_us: int | None = None
@@ -92,25 +96,18 @@ class Rings:
             for slot in self._crowds:
                 self._settle(slot)
         self.dismiss([i for i in self._assignment.shares if i not in wanted])
-        new = [
-            (query_id, share(query, relation))
-            for query_id, query in wanted.items()
-            if query_id not in self._since
-        ]
-        for query_id, asked in new:
-            assert not isinstance(asked, Refusal), asked
-            self._wheres[query_id] = asked.slot.where
-            self._crowd.add(asked.slot.where)
+        new = [(i, _asked(query, relation)) for i, query in wanted.items() if i not in self._since]
+        self._placements.expect(
+            dict(new), [i for i in self._placements.best.asked if i not in wanted]
+        )
         # finer rings first: coarser windows may sit on them
         for query_id, asked in sorted(new, key=_grain):
-            assert isinstance(asked, Share)
-            forms = [(self._covered_from(form), form) for form in self._crowd.forms(asked)]
-            # of equal history, the form that is preferred
-            since, form = min(forms, key=lambda item: item[0])
+            since, form, plan = self._placements.add(query_id, asked, self._covered_from)
             self._since[query_id] = since
-            self._place(self._assignment.add(query_id, form), form, since)
+            self._place(plan, form, since)
             self._sketch_stores.join(query_id, form)
             self._replanned()
+        self._placements.note_exceptions()
 
     def dismiss(self, ids: Iterable[int]) -> None:
         for query_id in ids:
@@ -118,7 +115,6 @@ class Rings:
             plan = self._assignment.remove(query_id)
             self._sketch_stores.leave(query_id)
             del self._since[query_id]
-            self._crowd.remove(self._wheres.pop(query_id))
             if plan.shared_ring is not None:
                 self._crowds[plan.slot].band_groups.leave(plan.shared_ring, gone.bands)
             if plan.members:
@@ -131,6 +127,11 @@ class Rings:
 
     def shares(self) -> Mapping[int, Share]:
         return self._assignment.shares
+
+    @property
+    def exceptions(self) -> tuple[Elsewhere, ...]:
+        """Who sits elsewhere than best."""
+        return self._placements.exceptions
 
     def plans(self) -> Iterable[RingPlan]:
         return self._assignment.rings.values()
@@ -518,5 +519,11 @@ class Rings:
         return used
 
 
-def _grain(item: tuple[int, Share | Refusal]) -> int:
-    return item[1].window.grain_us if isinstance(item[1], Share) else 0
+def _grain(item: tuple[int, Share]) -> int:
+    return item[1].window.grain_us
+
+
+def _asked(query: Query, relation: Relation) -> Share:
+    asked = share(query, relation)
+    assert isinstance(asked, Share), asked
+    return asked
