@@ -1,4 +1,5 @@
-"""The whole suite in two lanes side by side: the engine on Spark, and everything else.
+"""The whole suite in two lanes side by side: the engine on Spark; and everything else, with the tests
+that kill processes, which start a Spark of their own anyway.
 
     python -m tests.lanes -m "not slow and not nightly"
 
@@ -17,12 +18,23 @@ from time import monotonic
 
 from tests.seeds import run_seed
 
-ENGINE = ("tests/engine", "tests/chaos")
+TESTS = Path("tests")
+ENGINE = TESTS / "engine"
+KILLS = ("test_join_survival.py", "test_survival.py")
 NO_TESTS = 5  # what pytest ends with where nothing was selected
 
 
 def lanes() -> list[list[str]]:
-    return [list(ENGINE), [f"--ignore={path}" for path in ENGINE]]
+    kills = [ENGINE / name for name in KILLS]
+    others = [p for p in sorted(TESTS.iterdir()) if p != ENGINE and (p.is_dir() or _is_test(p))]
+    return [
+        [str(ENGINE), *(f"--ignore={path}" for path in kills)],
+        [str(path) for path in (*others, *kills)],
+    ]
+
+
+def _is_test(path: Path) -> bool:
+    return path.name.startswith("test_") and path.suffix == ".py"
 
 
 def main(args: list[str]) -> int:
