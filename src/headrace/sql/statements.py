@@ -2,8 +2,8 @@
 explain queries.
 
     CREATE STREAM trades (symbol STRING, price DOUBLE, ts TIMESTAMP)
-        USING parquet OPTIONS (path 'data/trades', time 'ts', late '10 seconds', maxFilesPerTrigger
-        '1');
+        USING parquet
+        OPTIONS (path 'data/trades', time 'ts', late '10 seconds', maxFilesPerTrigger '1');
     CREATE TABLE stock (symbol STRING, level INT, gone BOOLEAN, PRIMARY KEY (symbol))
         USING 'kafka://localhost:9092/stock' OPTIONS (deleted 'gone');
     CREATE QUERY hourly AS SELECT …;

@@ -5,10 +5,11 @@ A new interval joins a hot group if it overlaps what that group's members share;
 *scattered*, and those are kept in a partition of their own.  A scattered group of α·n members or
 more becomes hot, a hot group of fewer than (α/2)·n is scattered again, with n intervals in all.  So
 at any time
-  (I1) every group of at least α·n is hot, and hot groups have at least (α/2)·n: there are at most
-  2/α of them; (I2) there are at most (1 + ε)·τ + 2/α groups in all, τ being the fewest that are
-  possible; (I3) intervals that became or ceased to be scattered are at most 5 for each that was
-  added or removed.
+  (I1) every group of at least α·n is hot, and hot groups have at least (α/2)·n: there are at
+       most 2/α of them;
+  (I2) there are at most (1 + ε)·τ + 2/α groups in all, τ being the fewest that are possible;
+  (I3) intervals that became or ceased to be scattered are at most 5 for each that was added or
+       removed.
 
 What members of a hot group share is kept while members leave (it is still common to the rest), and
 looked for again once as many have left as are there.  Hot groups are looked at one by one for a new
