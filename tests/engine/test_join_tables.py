@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.config import Config
+from headrace.errors import HomeError
 from headrace.families.joins import round_runner as turns
 from tests.engine.test_join_limits import row
 from tests.engine.test_joins import Joined
@@ -53,6 +54,8 @@ def test_a_table_has_its_rows_whenever_it_is_joined(
     joined.eng.add(JOIN, "first")
     feed(joined, 0, (1, "r"))
     assert sorted(pairs(joined, "first")) == [(1, 3, 1), (1, 13, 1), (1, 20, 1)]
+    now = sorted((row["k"], row["a"]) for row in joined.eng.read("plain").to_pylist())
+    assert now == [("x", 3), ("y", 13), ("z", 20)]
     kept = list((tmp_path / "race/streams/s/kept").iterdir())
     assert len(kept) < 5 if spare == 0 else len(kept) == 5
     joined.eng.drop("first")
@@ -111,3 +114,34 @@ def test_answers_of_the_last_join_stay_when_it_is_quarantined(
     joined.eng.drop("join")
     feed(joined, 0, (4, "r"))
     assert pairs(joined, "again") == [(3, 6), (4, 6)]
+
+
+def test_a_damaged_row_is_told_by_whoever_reads_the_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also on a worker: in our words, and no query is blamed."""
+    joined = tables(spark, tmp_path)
+    feed(joined, 1, (1, "x"), (2, "y"))
+    (path,) = (tmp_path / "race/streams/s/kept").glob("*/*.rows.arrow")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    again(joined)
+    with pytest.raises(HomeError) as caught:
+        feed(joined, 1, (3, "z"))
+    assert caught.value.code == "FILE_DAMAGED" and str(path.name) in str(caught.value)
+    assert [info.state for info in joined.eng.queries()] == ["live"]
+
+
+def test_a_table_that_is_updated_for_long_has_few_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "FILES_MAX", 3)
+    joined = tables(spark, tmp_path)
+    for n in range(12):
+        feed(joined, 1, (n, "x"), (20 + n, f"k{n % 5}"))
+        assert {row["k"] for row in joined.eng.read("plain").to_pylist()} == {
+            "x",
+            *(f"k{i}" for i in range(min(n + 1, 5))),
+        }
+    assert len(list((tmp_path / "race/streams/s/kept").iterdir())) <= 5

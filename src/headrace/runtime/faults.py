@@ -39,6 +39,12 @@ _STOPPED = re.compile(
     r"(?:^|[: ])(?:[a-z]+\.)+(?:\w{0,40}Interrupt\w{0,40}|Cancellation|TaskKilled)Exception\b",
     re.M,
 )
+# an error of ours, raised on a worker, in what Spark says of it
+_OURS = re.compile(
+    r"^headrace\.errors\.HomeError: \[([A-Z_]+)\] ([^\n]*)(?:\n +got: +([^\n]*))?"
+    r"(?:\n +choices: [^\n]*)?(?:\n +next: +([^\n]*))?",
+    re.M,
+)
 _ADVICE = re.compile(r"\s?If necessary,? set [^.]{0,40}spark\.sql\.ansi\.enabled.*")
 _VALUE = (
     "DIVIDE_BY_ZERO",
@@ -115,12 +121,21 @@ def is_worker_gone(error: BaseException) -> bool:
 def is_nobodys(error: BaseException) -> bool:
     """Whether no query can be the cause: somebody stopped the work, Java is gone, the disk is full,
     or it is our own error."""
-    if isinstance(error, HeadraceError) or is_cut_off(error):
+    if isinstance(error, HeadraceError) or is_cut_off(error) or told_by_worker(error) is not None:
         return True
     text = str(error)
     if _names_value(text):
         return False
     return bool(_STOPPED.search(text) or _FULL.search(text)) or is_worker_gone(error)
+
+
+def told_by_worker(error: BaseException) -> HomeError | None:
+    """What a worker of ours found wrong with the home, as it was; Spark tells it as a traceback."""
+    found = _OURS.search(str(error)) if isinstance(error, PySparkException) else None
+    if found is None:
+        return None
+    code, what, value, hint = found.groups()
+    return HomeError(what, value=value, hint=hint or "", code=code)
 
 
 def why_failing(job: Callable[[], object]) -> str | None:
@@ -141,6 +156,8 @@ def explain_failure(
     """A failure of Spark as one of ours."""
     if isinstance(error, HeadraceError):
         return error
+    if (told := told_by_worker(error)) is not None:
+        return told
     reason = reason_of(error)
     text = str(error)
     if _FULL.search(text):
