@@ -22,6 +22,7 @@ from headrace.families import registry
 from headrace.families.contract import Family, Workplace
 from headrace.families.registry import family_of
 from headrace.relations.rows import Relations
+from headrace.restarts import Restarts
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog
 from headrace.runtime.sparkuse import GONE, NO_START, WORKER_GONE, SparkUse
@@ -38,30 +39,6 @@ POLL_S = 0.2
 CLOSED_PAUSE_S_MAX = 10.0
 ENDS = (GONE, NO_START)  # nothing can go on without Spark
 PASSING = (*ENDS, WORKER_GONE)  # what a new start may cure
-
-
-class Restarts:
-    """How often in a row Spark is started again, after pauses that double; a committed round ends
-    the row."""
-
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._used = 0
-
-    @property
-    def are_left(self) -> bool:
-        return self._used < self._config.restart
-
-    def next_pause_s(self) -> float:
-        """One more is used up: how long to wait before it."""
-        pause_ms = min(
-            self._config.restart_pause_ms << min(self._used, 30), self._config.restart_pause_ms_max
-        )
-        self._used += 1
-        return pause_ms / 1_000
-
-    def end_row(self) -> None:
-        self._used = 0
 
 
 class Pipelines:

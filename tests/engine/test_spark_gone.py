@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 import headrace
 from headrace.config import Config
+from headrace.restarts import Restarts
 from headrace.runtime.sparkuse import Gateway, SparkUse, spark_gone
-from headrace.supervision import Restarts
 from tests.engine.mortal import SUMS
 from tests.engine.race import DDL, SCHEMA, rows_of, table_of
 from tests.streams import Stream, canonical, same_rows, spark_answer

@@ -21,7 +21,7 @@ from headrace.families.windows.costs.workload import (
 from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.figures import WindowsFigures
 from headrace.families.windows.plan import RingPlan
-from headrace.families.windows.rollup.feed import KeySpace
+from headrace.families.windows.rollup.key_space import KeySpace
 from headrace.runtime.family import Round
 
 

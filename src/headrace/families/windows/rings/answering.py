@@ -28,7 +28,8 @@ from headrace.families.windows.measures import (
 )
 from headrace.families.windows.plan import Program
 from headrace.families.windows.rings.ring_members import Closed
-from headrace.families.windows.rollup.feed import Floats, KeySpace
+from headrace.families.windows.rollup.feed import Floats
+from headrace.families.windows.rollup.key_space import KeySpace
 from headrace.runtime.answers import Block
 from headrace.sql.tree import Aggregate, Bound, Expr, Key, walk
 

@@ -14,7 +14,8 @@ from headrace.families.windows.bands.banding import Banding
 from headrace.families.windows.bands.waiting import CellPick
 from headrace.families.windows.plan import Slot
 from headrace.families.windows.rings.ring_members import StandingRing
-from headrace.families.windows.rollup.feed import KeySpace, SlotRows
+from headrace.families.windows.rollup.feed import SlotRows
+from headrace.families.windows.rollup.key_space import KeySpace
 from headrace.values import ALWAYS_US
 
 Ints = NDArray[np.int64]

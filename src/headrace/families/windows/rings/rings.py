@@ -30,8 +30,9 @@ from headrace.families.windows.plan import RingKey, RingPlan, Share, Slot, share
 from headrace.families.windows.rings.idle import Idle
 from headrace.families.windows.rings.ring import Ring, Windows
 from headrace.families.windows.rings.ring_members import Closed, StandingRing, members_of
-from headrace.families.windows.rollup.feed import KeySpace, PaneRows, SlotRows
+from headrace.families.windows.rollup.feed import PaneRows, SlotRows
 from headrace.families.windows.rollup.groups import Evaluate
+from headrace.families.windows.rollup.key_space import KeySpace
 from headrace.families.windows.rollup.order import PredicateRollup, RollupStep, plan_rollups
 from headrace.families.windows.sketches.sketch_stores import SketchStores
 from headrace.runtime.family import Round
