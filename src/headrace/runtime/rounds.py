@@ -23,14 +23,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.catalog.catalog import Catalog, Registered
 from headrace.config import Config
 from headrace.errors import HeadraceError, RoundError, SourceError
-from headrace.pausing import set_aside, take_back
+from headrace.pausing import take_back
 from headrace.runtime.background import Background
 from headrace.runtime.commit import Commits, Stat, Taken
 from headrace.runtime.event_times import TimeLimits
-from headrace.runtime.family import Change, Job, Outcome, Place, Reading, Round, Work
+from headrace.runtime.family import Job, Outcome, Place, Reading, Round, Work
 from headrace.runtime.faults import explain_failure
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog
+from headrace.runtime.live_queries import LiveQueries
 from headrace.runtime.repeats import check_repeat
 from headrace.runtime.round_rows import RoundRows, is_read_by_several
 from headrace.runtime.session import settle_session
@@ -42,7 +43,6 @@ from headrace.runtime.waking import CommitSignal
 from headrace.values import Relation
 
 RECENT_ROUNDS = 1_000
-MANY_QUERIES = 1_000
 _AS_IT_WAS = ("CHECKPOINT_MISMATCH", "STOPPING", WORKER_GONE)
 
 
@@ -72,10 +72,7 @@ class Pipeline:
         self._logs = SparkLogs(home.disk, self.ledger.folder)
         self._commits = Commits(home, relation.name, self.ledger, self._logs, catalog, config)
         self._works: dict[str, Work] = {}
-        self._live: dict[int, str] = {}  # the family of each query
-        self._by_family: dict[str, dict[int, Registered]] = {job.name: {} for job in jobs}
-        self._planned_version, self._is_planned = 0, False
-        self._version = 0
+        self._queries = self._no_queries()
         self._next_id = 0
         self._last: Input | None = None
         self._newest_us: int | None = None
@@ -113,8 +110,7 @@ class Pipeline:
         self._next_id = 0 if newest is None else newest.round_id + 1
         self._last = None if newest is None else Input.of(newest)
         self._newest_us = None if newest is None else newest.newest_us
-        self._live, self._by_family = {}, {job.name: {} for job in self._jobs}
-        self._planned_version, self._is_planned = 0, False
+        self._queries = self._no_queries()
         self._found = {}
         self.error = None
         self._stopped = False
@@ -326,7 +322,7 @@ class Pipeline:
                     code="SOURCE_CHANGED",
                 )
             if not read.faults and not before:
-                known = (source, self._last, inputs, read.files, self._version, queries)
+                known = (source, self._last, inputs, read.files, self._queries.version, queries)
                 return Taken(read.round, *known, read.priced), read.readings
             self._catalog.quarantine(read.faults)
 
@@ -344,54 +340,22 @@ class Pipeline:
             self.ledger.folder,
         )
 
+    def _no_queries(self) -> LiveQueries:
+        names = [job.name for job in self._jobs]
+        return LiveQueries(self._catalog, self.relation.name, names, self._assign)
+
     def _replan(self, watch: Stopwatch) -> int:
         """Take in catalog changes; the number of live queries here."""
-        changed = self._changed(watch)
+        with watch.stage("plan"):
+            changed = self._queries.changed()
         if changed is not None:
             with watch.stage("wait"):
                 found = self._settle()
-            if found:
-                changed = self._changed(watch)
             with watch.stage("plan"):
-                self._plan(*(changed or ([], [])))
-        return len(self._live)
-
-    def _changed(self, watch: Stopwatch) -> tuple[list[Registered], list[int]] | None:
-        """Queries that come and go, since those that are planned for; None if none does."""
-        with watch.stage("plan"):
-            self._catalog.refresh()
-            self._version, touched = self._catalog.touched(self._planned_version)
-            live = {
-                i: own
-                for i, own in touched.items()
-                if own is not None
-                and own.quarantine is None
-                and self.relation.name in own.query.relations
-            }
-            comes = [own for i, own in live.items() if i not in self._live]
-            goes = [i for i in touched if i in self._live and i not in live]
-            if comes or goes or not self._is_planned:
-                return comes, goes
-            self._planned_version = self._version
-            return None
-
-    def _plan(self, comes: Sequence[Registered], goes: Sequence[int]) -> None:
-        changes = {name: Change([], [], self._by_family[name]) for name in self._works}
-        for registered in comes:
-            name = self._assign(registered)
-            self._live[registered.id] = name
-            self._by_family[name][registered.id] = registered
-            changes[name].comes.append(registered)
-        for i in goes:
-            name = self._live.pop(i)
-            del self._by_family[name][i]
-            changes[name].goes.append(i)
-        for name, work in self._works.items():
-            if changes[name].comes or changes[name].goes or not self._is_planned:
-                work.replan(changes[name])
-        if len(comes) >= MANY_QUERIES:
-            set_aside()
-        self._planned_version, self._is_planned = self._version, True
+                if found:
+                    changed = self._queries.changed()
+                self._queries.plan(self._works, *(changed or ([], [])))
+        return len(self._queries)
 
     def _settle(self) -> dict[int, str]:
         """Wait until the round before is committed; the queries that failed in it."""
