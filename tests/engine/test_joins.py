@@ -324,4 +324,7 @@ def test_a_table_whose_first_round_leaves_no_row(
     joined.open()
     joined.eng.run()
     joined.check(asked)
+    joined.sides[0].write([own | {"gone": False, "n": 3}])  # nothing has been let go of
+    joined.eng.run()
+    joined.check(asked)
     assert [q.state for q in joined.eng.queries()] == ["live"] and joined.ours("q")

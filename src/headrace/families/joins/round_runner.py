@@ -205,17 +205,16 @@ class RoundRunner:
     def _first(self, pending: PendingRound, round: Round) -> int:
         """The first round that is kept: of a table all, or what was taken back would not add up;
         but of one that nobody joins only what the next query may join."""
-        rounds, newest = self._coordinator.rows(self._name).rounds, self._place.ledger.newest
-        # without any round with rows yet, or still: as before, for none has been let go of
+        newest = self._place.ledger.newest
+        # as before, unless something is let go of now: that is told apart from rounds without rows
         first = round.id if newest is None else newest.keep.get(FOLDER, round.id)
-        first = rounds.rounds[0].round_id if rounds.rounds else first
         if not self._place.relation.is_table:
             return max(first, self._oldest(round))
         if self._coordinator.is_joined(self._name) or self._coordinator.rests(self._name):
             return first
-        return (
-            round.id if pending.holds == ALL and round.census.rows else max(first, rounds.base - 1)
-        )
+        if pending.holds == ALL and round.census.rows:
+            return round.id
+        return max(first, self._coordinator.rows(self._name).rounds.base - 1)
 
     def _measure(self, pending: PendingRound, round: Round, outcome: Outcome) -> None:
         tallies = self._coordinator.tallies(self._name)
