@@ -10,8 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import headrace
@@ -206,3 +208,35 @@ def test_names_of_ours_are_refused(tmp_path: Path) -> None:
         headrace.Engine(tmp_path / "race").create_stream(
             "s", "rate://1", schema="_headrace_row INT, ts TIMESTAMP", time="ts"
         )
+
+
+@pytest.mark.slow
+def test_a_round_costs_what_changes(spark: SparkSession, tmp_path: Path) -> None:
+    """1,000 upserts on 1,000,000 keys: under a second, under 2 MB; prints what it took."""
+    source, chance = tmp_path / "t", np.random.default_rng(7)
+    source.mkdir()
+
+    def write(number: int, keys: NDArray[np.int64]) -> None:
+        columns = {"k": keys, "name": [f"n{k % 977}" for k in keys.tolist()]}
+        write_file(source, number, pa.table({**columns, "v": chance.random(keys.size)}))
+
+    def size() -> int:
+        places = (tmp_path / "race/streams/t").rglob("*")
+        return sum(p.stat().st_size for p in places if p.is_file() and "checkpoint" not in p.parts)
+
+    eng = headrace.Engine(tmp_path / "race", spark=spark)
+    (tmp_path / "s").mkdir()
+    eng.create_stream("s", f"parquet:{tmp_path / 's'}", schema="k BIGINT, ts TIMESTAMP", time="ts")
+    eng.create_table("t", f"parquet:{source}", schema="k BIGINT, name STRING, v DOUBLE", key="k")
+    eng.add("SELECT s.k AS k, t.v AS v FROM s JOIN t ON s.k = t.k WHERE t.v > 0.5")
+    write(0, np.arange(1_000_000))
+    eng.run()
+    took, wrote = [], []
+    for number in range(1, 6):
+        before = size()
+        write(number, chance.choice(1_000_000, 1_000, replace=False))
+        eng.run()
+        took.append(eng.statistics("t")[-1].seconds["total"])
+        wrote.append(size() - before)
+    print(f"median of {[round(s, 3) for s in took]} s; {max(wrote):,} bytes at most")
+    assert sorted(took)[2] < 1.0 and max(wrote) < 2_000_000

@@ -174,6 +174,7 @@ class Played:
         for relation in relations:
             self.catalog.create(relation)
         self.sides: dict[str, Side] = {}
+        self.has_let_go = False
         self.open()
 
     # -- the engine --------------------------------------------------------------------------------
@@ -272,6 +273,7 @@ class Played:
         if not side.planned:
             place = Place(self.home.disk, side.ledger, side.relation, self.config)
             self._commit(side, round, nothing(place, round))
+            self.has_let_go |= bool(side.kept)
             side.kept.clear()
             return None
         turn = side.runner.take(Local(tables, self.workers), round)
