@@ -18,6 +18,7 @@ from headrace.arguments import (
 from headrace.catalog.catalog import Registered
 from headrace.families.contract import Archive, Reader
 from headrace.families.registry import family_of
+from headrace.pausing import collector_paused
 from headrace.reading import Answer, QueryInfo, page_of, watch_answers
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.ledger import Ledger
@@ -136,9 +137,11 @@ class Asking(EngineState):
 
         self._refresh()
         logs = self._all_logs()
-        found = (
-            stream_cost(r, self.catalog, *logs[name]) for name, r in self.catalog.relations.items()
-        )
+        with collector_paused():  # what is made for each of thousands of queries is no cycle
+            found = [
+                stream_cost(r, self.catalog, *logs[name])
+                for name, r in self.catalog.relations.items()
+            ]
         return Listing(cost for cost in found if cost is not None)
 
     def statistics(self, stream: str | None = None) -> Listing[RoundStats]:

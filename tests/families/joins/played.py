@@ -174,7 +174,6 @@ class Played:
         for relation in relations:
             self.catalog.create(relation)
         self.sides: dict[str, Side] = {}
-        self.has_let_go = False
         self.open()
 
     # -- the engine --------------------------------------------------------------------------------
@@ -270,10 +269,9 @@ class Played:
         """Rows in batches, each a part; of a table the keys of a round are different."""
         side = self.sides[name]
         round, tables = self._round(side, parts), self._tables(side, parts)
-        if not side.planned:
+        if not side.planned and not self.shapes.is_joined(name):
             place = Place(self.home.disk, side.ledger, side.relation, self.config)
             self._commit(side, round, nothing(place, round))
-            self.has_let_go |= bool(side.kept)
             side.kept.clear()
             return None
         turn = side.runner.take(Local(tables, self.workers), round)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,7 +90,7 @@ def test_every_ring_can_be_fed_from_the_cuts(
 
 @given(asked=st.lists(ASKED, min_size=1, max_size=8), order=st.randoms(use_true_random=False))
 def test_cuts_do_not_depend_on_who_came_first(
-    asked: list[tuple[str, str, str, int, int]], order: object
+    asked: list[tuple[str, str, str, int, int]], order: Random
 ) -> None:
     def cuts_of(numbers: list[int]) -> object:
         assignment = RingAssignment()
@@ -98,7 +100,7 @@ def test_cuts_do_not_depend_on_who_came_first(
 
     shares = {i: made(*own) for i, own in enumerate(asked)}
     shuffled = list(shares)
-    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    order.shuffle(shuffled)
     assert cuts_of(shuffled) == cuts_of(list(shares))
 
 

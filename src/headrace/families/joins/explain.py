@@ -212,7 +212,7 @@ def _measured_lines(measured: JoinsFigures) -> list[str]:
         return []
     levels, groups, fewest = (int(standing.get(name, 0)) for name in ("levels", "groups", "fewest"))
     line = f"newest round: {_many(levels, 'level')} of {_many(groups, 'group')}"
-    line += f", where one for each joint would have {fewest:,}" if groups > fewest else ""
+    line += f", where one for each join shape would have {fewest:,}" if groups > fewest else ""
     return [
         f"{line}; hotspots held {standing.get('hot', 0) / standing['ranges']:.1%} of the ranges"
     ]

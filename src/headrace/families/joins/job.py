@@ -58,8 +58,11 @@ class JoinsWork:
 
     @property
     def reads_rows(self) -> bool:
+        """Joined too: the other relation may have planned for a query that this one has not seen
+        yet, and finds the rows that are kept here."""
         return (
             self._coordinator.is_asked(self._name)
+            or self._coordinator.is_joined(self._name)
             or self._place.relation.is_table
             or self._coordinator.rests(self._name)
         )
@@ -205,14 +208,14 @@ def _compacting(task: Task, groups: Sequence[Sequence[RowFile]]) -> Work:
 
     def compact(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own, store = _stamped(task), _store(task.root)
+
+        def compacted(number: int) -> Report:
+            file = compact_files(groups[number], every, own, COMPACTED + number, store)
+            return Report(file)
+
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                part = COMPACTED + number
-                yield _told(
-                    lambda n=number, part=part: Report(  # type: ignore[misc]
-                        compact_files(groups[n], every, own, part, store)
-                    )
-                )
+                yield _told(partial(compacted, number))
 
     return compact
 

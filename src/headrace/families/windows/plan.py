@@ -7,7 +7,8 @@ grain, or on a finer one where that is short enough.  Every ring is fed from one
 round, whose rows are grouped by *cuts*: one by all keys, or one for each maximal group-by when that
 proves cheaper.  Predicates are bits of a signature: rows with the same bits meet.  Where many
 compare one attribute with constants, they are bands of its *cells* instead (`cells.py`): Spark
-groups by the cell, and a slot of such a crowd has a ring for each *shared ring*.
+groups by the cell, and a slot of such a crowd has one *shared ring* for all queries of one window
+and the same measures.
 """
 
 from __future__ import annotations
@@ -297,7 +298,7 @@ class RingAssignment:
 
 def in_order(assignment: RingAssignment) -> list[RingPlan]:
     """Finer rings first, then by whose query came first: what is made of them does not depend on
-    the order in which queries were seated."""
+    the order in which queries came."""
     return sorted(assignment.rings.values(), key=lambda ring: (ring.grain_us, min(ring.members)))
 
 

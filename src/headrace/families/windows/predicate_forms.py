@@ -3,7 +3,7 @@
 A bit costs an evaluation of the predicate for each row, and one more pass over the groups Spark
 leaves.  A cell costs a binary search among the constants of all predicates on its attribute,
 however many.  So what a predicate says of an attribute becomes a band of cells once there is a
-crowd of different bands on it; a query that is seated stays as it is.
+crowd of different bands on it; a query that has its ring stays as it is.
 
 Queries that cannot run as bands stay bits to the rings; if there are many, Spark's cells tell them
 when rows are rolled up (`cuts.Cuts.told_by`).

@@ -126,7 +126,7 @@ class Users:
                     _columns(share.measures, plan.measures),
                     _columns(share.measures, wanted),
                 )
-                seated = [
+                standing = [
                     ("slot", slot, 1.0),
                     ("slot column", slot, in_slot),
                     ("ring", ring, 1.0),
@@ -134,7 +134,7 @@ class Users:
                 ]
                 alike[share.measures] = (
                     in_ring,
-                    [*seated, *asks.of_slot(plan.slot), *asks.of_measures(share.measures)],
+                    [*standing, *asks.of_slot(plan.slot), *asks.of_measures(share.measures)],
                 )
             weight, asked = alike[share.measures]
             shape = shapes[shape_of(share)]

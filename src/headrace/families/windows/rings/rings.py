@@ -1,4 +1,4 @@
-"""The rings of one stream: seated by the plan, fed from the pane log, closed by the watermark.
+"""The rings of one stream: as placed by the plan, fed from the pane log, closed by the watermark.
 
 Rings are a cache of the pane log.  One that is new, or must hold more than it was made for, is
 rebuilt from the log before the next round; nothing else notices.
@@ -45,7 +45,7 @@ Ints = NDArray[np.int64]
 
 Rolled = tuple[RollupStep, SlotRows | CellPick]
 Fed = tuple[Sequence[StandingRing], Arrangement, SlotRows]
-"""Rows for some seats, and which columns they have."""
+"""Rows for some rings, and which columns they have."""
 SELECTIVITIES_MAX = 32
 ANSWERS_MAX = 1 << 20  # of rings, held at once
 MEMORY_ROUNDS = 8
@@ -91,7 +91,7 @@ class Rings:
     # -- who sits where ----------------------------------------------------------------------------
 
     def assign(self, queries: Sequence[Registered], relation: Relation) -> None:
-        """These are the queries now: seat the new, let go of the gone."""
+        """These are the queries now: place the new, let go of the gone."""
         wanted = {r.id: r.query for r in queries}
         if wanted.keys() != self._since.keys():
             for slot in self._crowds:
@@ -453,7 +453,7 @@ class Rings:
                 standing.ring.close(before_us // standing.plan.grain_us - 1, Windows.none())
 
     def _add_to(self, new: Container[int], fed: Iterable[Fed]) -> None:
-        """Old rows, to these seats.
+        """Old rows, to these rings.
 
         Panes wider than the ring's go in where they begin: whoever has edges inside of them does
         not count this round (`since`), and for all others that is the same window."""

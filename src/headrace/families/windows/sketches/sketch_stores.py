@@ -43,7 +43,7 @@ class Rows(Protocol):
 
 
 class Sitting(Protocol):
-    """Who sits on a ring (`seats.Members`)."""
+    """Who sits on a ring (`ring_members.Members`)."""
 
     @property
     def windows(self) -> Windows: ...
