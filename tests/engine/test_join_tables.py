@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.config import Config
 from headrace.errors import HomeError
-from headrace.families.joins import round_runner as turns
+from headrace.relations import wear
 from tests.engine.test_join_limits import row
 from tests.engine.test_joins import Joined
 
@@ -46,7 +46,7 @@ def test_a_table_has_its_rows_whenever_it_is_joined(
 ) -> None:
     """Also after rounds in which nobody joined it; rows that went meanwhile are left out of its
     files."""
-    monkeypatch.setattr(turns, "SPARE_ROWS", spare)
+    monkeypatch.setattr(wear, "SPARE_ROWS", spare)
     joined = tables(spark, tmp_path)
     for n in range(4):
         feed(joined, 1, (n, "x"), (10 + n, "y"))
@@ -136,7 +136,7 @@ def test_a_damaged_row_is_told_by_whoever_reads_the_table(
 def test_a_table_that_is_updated_for_long_has_few_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "FILES_MAX", 3)
+    monkeypatch.setattr(wear, "FILES_MAX", 3)
     joined = tables(spark, tmp_path)
     for n in range(12):
         feed(joined, 1, (n, "x"), (20 + n, f"k{n % 5}"))
@@ -145,3 +145,30 @@ def test_a_table_that_is_updated_for_long_has_few_files(
             *(f"k{i}" for i in range(min(n + 1, 5))),
         }
     assert len(list((tmp_path / "race/streams/s/kept").iterdir())) <= 5
+
+
+def test_a_joined_table_grows_with_its_keys(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not with its changes; the log is kept for as many rounds as `config` says, and the present
+    answer is that of all rounds."""
+    monkeypatch.setattr(wear, "FILES_MAX", 3)
+    joined = Joined(
+        spark, tmp_path, {"r": False, "s": True}, Config.of(join_rows_max=1_000, manifests_kept=4)
+    )
+    joined.eng.add(JOIN, "join")
+    feed(joined, 0, (1, "r"))
+    folder, counts = tmp_path / "race/streams/s", list[int]()
+    for n in range(16):
+        feed(joined, 1, (n, "x"), (20 + n, f"k{n % 3}"))
+        own = (path for part in ("kept", "rounds") for path in (folder / part).rglob("*"))
+        counts.append(sum(path.is_file() for path in own))
+        if n == 8:
+            joined.open()
+    assert max(counts[8:]) <= max(counts[:8]) + 4, counts
+    newest = [(1, 15), (1, 33), (1, 34), (1, 35)]
+    assert sorted(tuple(row.values()) for row in joined.eng.read("join").to_pylist()) == newest
+    told = pairs(joined, "join")
+    assert 0 < len(told) < 64 and {(1, 15, 1), (1, 14, -1), (1, 35, 1)} <= set(told)
+    feed(joined, 0, (2, "r"))
+    assert sorted(pairs(joined, "join")[-4:]) == [(2, a, 1) for _, a in newest]

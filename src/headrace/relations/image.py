@@ -7,7 +7,7 @@ looked up for every event.  Segments never change; an image is a list of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numba
@@ -60,6 +60,11 @@ class Image:
     def remove(self, b: Numbers, c: Numbers, row: Ints) -> Image:
         """Without these rows, looked up where they would be; not all have to be there."""
         return Image(_merged(s.without(b, c, row) for s in self.segments))
+
+    def where(self, chosen: Callable[[Ints], NDArray[np.bool_]]) -> Image:
+        """The rows that are chosen by their numbers."""
+        segments = (segment.where(chosen(segment.row)) for segment in self.segments)
+        return Image(tuple(segment for segment in segments if len(segment)))
 
     def without_files(self, files: Ints, bits: int) -> Image:
         """Without rows whose number begins, above so many bits, with one of these."""

@@ -7,7 +7,7 @@ they had.  So a round costs what changes, however large the table is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from headrace.relations.attributes import Mask, key_marks, same
 from headrace.relations.image import Image
 from headrace.relations.kernels import joining
 from headrace.relations.rounds import MORE
-from headrace.relations.row_files import COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
+from headrace.relations.row_files import CAME, COMES, GOES, KIND, SIGN, WAS, RowFile, write_table
 from headrace.relations.store import INDEX_BITS, Store
 from headrace.values import Relation
 
@@ -161,10 +161,31 @@ def grouped(files: Sequence[RowFile]) -> list[list[RowFile]]:
     return groups
 
 
+@dataclass(frozen=True, slots=True)
+class CompactTask:
+    """A table is written anew with a round: the files that hold it, its changes of the round among
+    them, and the turn of each round that has left one."""
+
+    keep: KeepTask
+    files: tuple[RowFile, ...]
+    turns: Mapping[int, int]
+
+
 def compact_files(
-    files: Sequence[RowFile], every: Sequence[RowFile], task: KeepTask, part: int, store: Store
+    files: Sequence[RowFile], task: CompactTask, part: int, store: Store
 ) -> RowFile | None:
-    """The rows of some files that are still in the table as one file; `every` holds the table."""
-    found = pa.concat_tables([rows_there(store, task.relation, every, file) for file in files])
-    nowhere = ([None] * found.num_rows,) * 3
-    return _written(_signed(found, task.relation, COMES, nowhere), task, part)
+    """The rows of some files that are still in the table as one file, in the same order, so that
+    answers are made of them in the same order too."""
+    parts = []
+    for file in files:
+        rows = rows_there(store, task.keep.relation, task.files, file)
+        parts.append(_signed(rows, task.keep.relation, COMES, ([None] * rows.num_rows,) * 3))
+        parts[-1] = parts[-1].append_column(CAME, _came(rows, task.turns[file.round_id]))
+    return _written(pa.concat_tables(parts), task.keep, part)
+
+
+def _came(rows: pa.Table, turn: int) -> pa.Array:
+    """The turns in which rows of a file came, whose own round had this one."""
+    if CAME in rows.column_names:
+        return rows.column(CAME)
+    return pa.array(np.full(rows.num_rows, turn, np.int64))

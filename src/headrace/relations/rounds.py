@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,9 @@ class KeptRound:
     the relation before this one; `notes`: what families say of the round, by family.
 
     `holds`: its files are more rows of the relation, or all there are, or not all that came: then
-    rows of rounds before are not looked up any more."""
+    rows of rounds before are not looked up any more.  Where a table is written anew, `changes` are
+    what came and went with the round, if somebody reads that, and `begins` tells of the rounds
+    before: versions of the catalog, each with the first turn that had it."""
 
     turn: int
     round_id: int
@@ -40,6 +42,13 @@ class KeptRound:
     before: int = -1
     holds: str = MORE
     notes: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[RowFile, ...] = ()
+    begins: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def events(self) -> tuple[RowFile, ...]:
+        """The files of what came and went with the round."""
+        return self.changes if self.holds == ALL else self.files
 
     def pack(self) -> bytes:
         return json.dumps(asdict(self), separators=(",", ":")).encode()
@@ -50,9 +59,25 @@ class KeptRound:
         found = replace(decode(KeptRound, json.loads(data)), version=version)
         if found.holds not in (MORE, ALL, NONE):
             raise ValueError(f"holds: {found.holds}")
-        for file in found.files:
+        if (found.changes or found.begins) and found.holds != ALL:
+            raise ValueError("a table written anew that holds only changes")
+        for file in (*found.files, *found.changes):
             check_path(file.path)
         return found
+
+
+def first_turn(begins: Sequence[tuple[int, int]], version: int) -> int | None:
+    """The first turn that had a version of the catalog, or a later one."""
+    at = bisect_left(begins, (version, -1))
+    return begins[at][1] if at < len(begins) else None
+
+
+def needed_begins(
+    begins: Sequence[tuple[int, int]], versions: Collection[int]
+) -> list[tuple[int, int]]:
+    """Those that tell the first turns of these versions."""
+    at = {bisect_left(begins, (version, -1)) for version in versions}
+    return [begins[i] for i in sorted(at) if i < len(begins)]
 
 
 def round_folder(folder: str, round_id: int) -> str:
@@ -103,6 +128,17 @@ class KeptRounds:
         for name, round_id in newest.after.items() if newest is not None else ():
             if name in others and others[name].newest_id < round_id:
                 raise others[name]._ledger.missing(round_id)
+
+    def begins(self) -> list[tuple[int, int]]:
+        """Versions of the catalog, each with the first turn that had it; those of rounds that were
+        let go of too, as far as the newest table that was written anew tells them."""
+        wholes = (i for i in reversed(range(len(self.rounds))) if self.rounds[i].holds == ALL)
+        at = next(wholes, 0)
+        found = list(self.rounds[at].begins) if self.rounds else []
+        for done in self.rounds[at:]:
+            if not found or done.version > found[-1][0]:
+                found.append((done.version, done.turn))
+        return found
 
     def first_since(self, turn: int) -> int | None:
         """The first round of a turn or later."""

@@ -3,7 +3,8 @@ given.
 
 A file has the columns of the relation, and of each row its kind (`runtime/family.py`) and whether
 it comes or goes.  A row of a table that goes is written once more, with the place it had: round,
-part and index.  Files are mapped: a row costs nothing until somebody looks at it, but its checksum.
+part and index.  Where a table is written anew, each row says in which turn it came (`rounds.py`).
+Files are mapped: a row costs nothing until somebody looks at it, but its checksum.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from headrace.runtime.ledger import damaged
 
 KIND, SIGN = "_headrace_kind", "_headrace_sign"
 WAS = ("_headrace_was_round", "_headrace_was_part", "_headrace_was_index")
+CAME = "_headrace_came"
 COMES, GOES = 1, -1
 
 

@@ -21,6 +21,7 @@ from headrace.relations.arrays import Ints
 from headrace.relations.attributes import Attribute, Mask, key_marks, keys
 from headrace.relations.image import Image
 from headrace.relations.row_files import (
+    CAME,
     COMES,
     GOES,
     KIND,
@@ -100,11 +101,14 @@ class Store:
         return self._numbers[file]
 
     def rows(self, numbers: Ints, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of these numbers, of which there are some, in this order."""
+        """The rows of these numbers, of which there are some, in this order; all columns but
+        `CAME`, which not every file has."""
         of_file, index = numbers >> INDEX_BITS, numbers & ((1 << INDEX_BITS) - 1)
         used = np.unique(of_file)
         tables = [self.table(self._files[int(f)]) for f in used]
-        tables = tables if columns is None else [table.select(columns) for table in tables]
+        if columns is None:
+            columns = [name for name in tables[0].column_names if name != CAME]
+        tables = [table.select(columns) for table in tables]
         starts = np.cumsum([0, *(t.num_rows for t in tables)])[:-1]
         place = starts[np.searchsorted(used, of_file)] + index
         return pa.concat_tables(tables).take(pa.array(place)).combine_chunks()

@@ -25,10 +25,11 @@ from headrace.families.joins.levels.probing import Report, Task, look_all, take_
 from headrace.families.joins.reading.join_log import JoinLog, JoinReader
 from headrace.families.joins.round_runner import PendingRound, RoundRunner, nothing
 from headrace.families.joins.selects.routing import RATES
-from headrace.relations.keeping import COMPACTED, compact_files, grouped
-from headrace.relations.rounds import KeptRound, round_path
-from headrace.relations.row_files import COMES, KIND, SIGN, WAS, RowFile
+from headrace.relations.keeping import COMPACTED, CompactTask, compact_files, grouped
+from headrace.relations.rounds import ALL, KeptRound, round_path
+from headrace.relations.row_files import CAME, COMES, KIND, SIGN, WAS, RowFile
 from headrace.relations.rows import Relations
+from headrace.relations.store import Store
 from headrace.runtime.commit import Commits, Taken
 from headrace.runtime.family import LATE, NO_TIME, OK, Outcome, Place, Round
 from headrace.runtime.home import Home
@@ -145,10 +146,10 @@ class Local:
             for number, file in enumerate(files)
         ]
 
-    def compact(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
+    def compact(self, task: CompactTask) -> list[Report]:
         return [
-            self._sent(Report(compact_files(group, files, task, COMPACTED + n, self._store(n))))
-            for n, group in enumerate(grouped(files))
+            self._sent(Report(compact_files(group, task, COMPACTED + n, self._store(n))))
+            for n, group in enumerate(grouped(task.files))
         ]
 
     def _store(self, number: int) -> LevelStore:
@@ -174,6 +175,7 @@ class Played:
         for relation in relations:
             self.catalog.create(relation)
         self.sides: dict[str, Side] = {}
+        self._whole: list[tuple[Side, KeptRound]] = []
         self.open()
 
     # -- the engine --------------------------------------------------------------------------------
@@ -268,6 +270,7 @@ class Played:
     def round(self, name: str, parts: Sequence[Sequence[Row]]) -> Done | None:
         """Rows in batches, each a part; of a table the keys of a round are different."""
         side = self.sides[name]
+        self._move()
         round, tables = self._round(side, parts), self._tables(side, parts)
         if not side.planned and not self.shapes.is_joined(name):
             place = Place(self.home.disk, side.ledger, side.relation, self.config)
@@ -285,8 +288,23 @@ class Played:
             return None
         join = KeptRound.unpack((self.home.root / path).read_bytes(), side.version)
         comes, goes = self._changes(side, parts, join.turn, round.id, commit=True)
+        if join.holds == ALL:
+            self._whole.append((side, join))
         notes = notes_of(join, side.ledger.folder)
         return Done(name, turn, join, notes, comes, goes)
+
+    def _move(self) -> None:
+        """Rows of tables that were written anew have new places from the round after on."""
+        for side, join in self._whole:
+            there, store = side.by_key(), Store(self.home.root)
+            for file in join.files:
+                for i, row in enumerate(store.table(file).to_pylist()):
+                    kept = there.pop(key_of(side.relation, row))
+                    assert all(rank(kept.row[n]) == rank(row[n]) for n in KINDS)
+                    assert (row[CAME], row[SIGN]) == (kept.came, COMES)
+                    kept.place = file.round_id, file.part, i
+            assert not there
+        self._whole.clear()
 
     def _round(self, side: Side, parts: Sequence[Sequence[Row]]) -> Round:
         newest = side.ledger.newest
@@ -326,7 +344,7 @@ class Played:
         """The rows of each file of a round as they were written, which are those of the model."""
         store, found = LevelStore(self.home.root), dict[int, list[Kept]]()
         placed = {kept.place: kept for kept in self.sides[done.relation].kept}
-        for file in done.turn.files:
+        for file in done.turn.changes:
             rows = store.table(file).to_pylist()
             places = [
                 (file.round_id, file.part, i) if row[SIGN] == COMES else tuple(row[w] for w in WAS)

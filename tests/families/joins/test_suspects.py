@@ -36,7 +36,7 @@ class Failing:
         error = self._why(JOINTS if only is None else only, self.tries)
         if error is not None:
             raise error
-        return PendingRound((), (), ())
+        return PendingRound(1, (), (), ())
 
 
 def blamed(runner: Failing) -> tuple[PendingRound | None, dict[int, str]]:
@@ -66,14 +66,14 @@ def test_what_passes_when_it_is_tried_again_is_nobodys_fault() -> None:
     found = take_or_blame(
         cast(RoundRunner, runner), cast(Tasks, None), ROUND, {JOINTS[0]: [1]}, 100
     )
-    assert found == (PendingRound((), (), ()), {})
+    assert found == (PendingRound(1, (), (), ()), {})
 
 
 def test_a_round_is_taken_whole_when_nothing_fails_any_more() -> None:
     """It fails twice, and then no part of it does: there is nobody to blame, and its rows are not
     left out."""
     runner = Failing(lambda shapes, tries: MemoryError("full") if tries in (1, 3) else None)
-    assert blamed(runner) == (PendingRound((), (), ()), {})
+    assert blamed(runner) == (PendingRound(1, (), (), ()), {})
 
 
 @pytest.mark.parametrize(

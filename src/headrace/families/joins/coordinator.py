@@ -30,6 +30,7 @@ from headrace.families.joins.plan import (
     horizon_us,
     share,
 )
+from headrace.relations.rounds import needed_begins
 from headrace.relations.rows import Relations, Rows
 from headrace.runtime.ledger import FileMark, mark_of
 from headrace.values import Relation
@@ -70,6 +71,7 @@ class JoinCoordinator:
         self.rests = rests
         self._asked: dict[str, set[int]] = {}
         self._shares: dict[int, Share] = {}
+        self._versions: dict[int, int] = {}
         self._standing: dict[JoinShape, Standing] = {}
         self._needs: dict[str, Counter[Need]] = {}
         self._levels: dict[tuple[str, Level], FileMark] = {}
@@ -102,9 +104,10 @@ class JoinCoordinator:
         for shape, (own_comes, own_goes) in touched.items():
             self._update(shape, own_comes, own_goes)
         self._shares.update(new)
+        self._versions.update((r.id, r.version) for r in comes)
         self._asked.setdefault(relation, set()).update(r.id for r in comes)
         for i in gone:
-            del self._shares[i]
+            del self._shares[i], self._versions[i]
             for asked in self._asked.values():
                 asked.discard(i)
 
@@ -191,6 +194,16 @@ class JoinCoordinator:
             for name in others
             if self._relation_of(name).is_table and self.rows(name).size > limit
         )
+
+    def begins(self, relation: str) -> list[tuple[int, int]]:
+        """What has to be told of the rounds of a relation before they are let go of: when the
+        queries began that are answered."""
+        begins = self.rows(relation).rounds.begins()
+        if self.rests(relation):
+            return begins
+        with self._planning:
+            versions = {self._versions[i] for i in self._asked.get(relation, ())}
+        return needed_begins(begins, versions)
 
     def joining(self, relation: str, other: str) -> list[int]:
         """The queries of a relation that join it with another."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from headrace.families.joins.levels.probing import Report, Task, look_all, take_
 from headrace.families.joins.round_runner import PendingRound, RoundRunner, nothing
 from headrace.families.joins.suspects import take_or_blame
 from headrace.quoting import quote_name
-from headrace.relations.keeping import COMPACTED, compact_files, grouped
+from headrace.relations.keeping import COMPACTED, CompactTask, KeepTask, compact_files, grouped
 from headrace.relations.rounds import FOLDER
 from headrace.relations.row_files import KIND, RowFile
 from headrace.relations.store import worker_store
@@ -33,6 +34,7 @@ BATCHES_MAX = 1 << 16  # of a task
 ONE_TASK_ROWS_MAX = 50_000
 REPORT = "report STRING"
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+T = TypeVar("T", bound=KeepTask)
 
 
 class JoinsJob:
@@ -131,8 +133,8 @@ class SparkTasks:
         numbers = self._batch.frame.sparkSession.range(0, len(files), 1, max(1, len(files)))
         return self._run(numbers, _looking(task, files))
 
-    def compact(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
-        groups = grouped(files)
+    def compact(self, task: CompactTask) -> list[Report]:
+        groups = grouped(task.files)
         numbers = self._batch.frame.sparkSession.range(0, len(groups), 1, len(groups))
         return self._run(numbers, _compacting(task, groups))
 
@@ -203,15 +205,12 @@ def _looking(task: Task, files: Sequence[RowFile]) -> Work:
     return look
 
 
-def _compacting(task: Task, groups: Sequence[Sequence[RowFile]]) -> Work:
-    every = [file for group in groups for file in group]
-
+def _compacting(task: CompactTask, groups: Sequence[Sequence[RowFile]]) -> Work:
     def compact(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        own, store = _stamped(task), _store(task.root)
+        own, store = replace(task, keep=_stamped(task.keep)), _store(task.keep.root)
 
         def compacted(number: int) -> Report:
-            file = compact_files(groups[number], every, own, COMPACTED + number, store)
-            return Report(file)
+            return Report(compact_files(groups[number], own, COMPACTED + number, store))
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -220,7 +219,7 @@ def _compacting(task: Task, groups: Sequence[Sequence[RowFile]]) -> Work:
     return compact
 
 
-def _stamped(task: Task) -> Task:
+def _stamped(task: T) -> T:
     """As one attempt at it: Spark may try a task twice, and lets others run when one has failed."""
     return replace(task, stamp=f".{uuid4().hex[:16]}")
 

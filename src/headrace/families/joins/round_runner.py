@@ -20,6 +20,7 @@ from headrace.families.joins.levels.probing import Look, Report, Task
 from headrace.families.joins.plan import NOBODY, JoinShape
 from headrace.families.joins.words import look_name
 from headrace.records import encode
+from headrace.relations.keeping import CompactTask
 from headrace.relations.rounds import (
     ALL,
     FOLDER,
@@ -30,12 +31,9 @@ from headrace.relations.rounds import (
     round_path,
 )
 from headrace.relations.row_files import RowFile
+from headrace.relations.wear import is_worn
 from headrace.runtime.family import Outcome, Place, Round
 from headrace.runtime.ledger import FileMark, mark_of
-
-# of a table that nobody joins: so many rows that went, and so many files, may stay
-SPARE_ROWS = 100_000
-FILES_MAX = 64
 
 
 class Tasks(Protocol):
@@ -44,7 +42,7 @@ class Tasks(Protocol):
     def take(self, task: Task) -> list[Report]:
         """`take_batch` of each batch of the round's rows."""
 
-    def compact(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
+    def compact(self, task: CompactTask) -> list[Report]:
         """`compact_files` of all of them, some at a time."""
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
@@ -53,16 +51,25 @@ class Tasks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PendingRound:
-    """What a round has done before it is committed."""
+    """What a round has done before it is committed.  `whole`: the table as it is then, if it was
+    written anew."""
 
+    turn: int
     looks: Sequence[Look]
     held: Sequence[FileMark]
     reports: Sequence[Report]
     holds: str = MORE
+    whole: tuple[RowFile, ...] = ()
+
+    @property
+    def changes(self) -> tuple[RowFile, ...]:
+        """What comes and goes with the round."""
+        return tuple(r.file for r in self.reports if r.file is not None)
 
     @property
     def files(self) -> tuple[RowFile, ...]:
-        return tuple(r.file for r in self.reports if r.file is not None)
+        """Those that are kept of the relation's rows, as `holds` says."""
+        return self.whole if self.holds == ALL else self.changes
 
 
 class RoundRunner:
@@ -84,41 +91,29 @@ class RoundRunner:
         looks, held = self._coordinator.looks(self._name, self._place.folder, self._committed())
         if only is not None:
             looks = [look for look in looks if look.shape in only]
-        holds = self._holds(looks)
+        holds, turn = self._holds(), self._coordinator.relations.turn + 1
         takes = round.census.rows and (looks or holds != NONE or only is not None)
-        reports = self._take(tasks, round, looks, holds) if takes else []
-        pending = PendingRound(looks, held, reports, holds)
-        self._coordinator.relations.add(self._name, holds, pending.files)
+        task = self._task(round, looks, holds)
+        pending = PendingRound(turn, looks, held, self._take(tasks, task) if takes else [], holds)
+        if takes and only is None and self._is_worn():
+            pending = self._compacted(tasks, task, pending)
+        self._coordinator.relations.add(self._name, pending.holds, pending.files)
         return pending
 
-    def _holds(self, looks: Sequence[Look]) -> str:
+    def _holds(self) -> str:
         """What the files of the round are to hold.  All rows of a table are kept, joined or not, as
-        the next query may join it; of one that nobody joins those that went are left out now and
-        then."""
-        if not self._place.relation.is_table:
-            return MORE if self._coordinator.is_joined(self._name) else NONE
-        if looks or self._coordinator.rests(self._name):
-            return MORE
-        return ALL if self._is_worn() else MORE
+        the next query may join it."""
+        is_kept = self._place.relation.is_table or self._coordinator.is_joined(self._name)
+        return MORE if is_kept else NONE
 
     def _is_worn(self) -> bool:
-        """Whether a table's files hold so much that went, or are so many, that to write it anew
-        costs little beside what they cost."""
-        rows = self._coordinator.rows(self._name)
-        files, spare = len(rows.files), sum(file.rows for file in rows.files) - rows.size
-        if spare > rows.size + SPARE_ROWS:
-            return True
-        return files > FILES_MAX and (8 * spare > rows.size or files > 16 * FILES_MAX)
+        return self._place.relation.is_table and is_worn(self._coordinator.rows(self._name))
 
-    def _take(self, tasks: Tasks, round: Round, looks: Sequence[Look], holds: str) -> list[Report]:
-        """Keep the rows and look them up; those of a relation joined with itself when all of the
-        round are kept."""
+    def _task(self, round: Round, looks: Sequence[Look], holds: str) -> Task:
         disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
-        disk.make_folder(folder)
-        self._clear(folder)
         rows = self._coordinator.rows(self._name).files
         own = tuple(rows) if self._place.relation.is_table else ()
-        task = Task(
+        return Task(
             str(disk.root.absolute()),
             folder,
             round.id,
@@ -127,8 +122,13 @@ class RoundRunner:
             holds,
             looks=tuple(looks),
         )
-        if holds == ALL:
-            return self._compact(tasks, task)
+
+    def _take(self, tasks: Tasks, task: Task) -> list[Report]:
+        """Keep the rows and look them up; those of a relation joined with itself when all of the
+        round are kept."""
+        self._place.disk.make_folder(task.folder)
+        self._clear(task.folder)
+        looks = task.looks
         if all(look.other != self._name for look in looks):
             return tasks.take(task)
         reports = tasks.take(replace(task, looks=()))
@@ -143,13 +143,24 @@ class RoundRunner:
             replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)
         ]
 
-    def _compact(self, tasks: Tasks, task: Task) -> list[Report]:
-        """The table with the round's changes, written anew."""
-        changed = [r.file for r in tasks.take(replace(task, holds=MORE)) if r.file is not None]
-        reports = tasks.compact(task, [*task.own, *changed])
-        for file in changed:
+    def _compacted(self, tasks: Tasks, task: Task, pending: PendingRound) -> PendingRound:
+        """The round with the table written anew.  What came and went with it stays for who reads
+        answers of the round."""
+        files, rounds = (*task.own, *pending.changes), self._coordinator.rows(self._name).rounds
+        turns = {f.round_id: rounds.turn_of(f.round_id) for f in task.own}
+        reports = tasks.compact(CompactTask(task, files, {**turns, task.round_id: pending.turn}))
+        found = sorted((r.file for r in reports if r.file is not None), key=lambda file: file.part)
+        pending = replace(pending, holds=ALL, whole=tuple(found))
+        if self._is_read:
+            return pending
+        for file in pending.changes:
             self._place.disk.remove(file.path)
-        return reports
+        return replace(pending, reports=[])
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether rows of the relation are joined, or answers read that they are part of."""
+        return self._coordinator.is_joined(self._name) or self._coordinator.rests(self._name)
 
     def _clear(self, folder: str) -> None:
         """What an attempt at the round has left; the folder stays, for tasks of it may still be
@@ -203,15 +214,13 @@ class RoundRunner:
         return outcome
 
     def _first(self, pending: PendingRound, round: Round) -> int:
-        """The first round that is kept: of a table all, or what was taken back would not add up;
-        but of one that nobody joins only what the next query may join."""
+        """The first round that is kept; of a table that nobody joins, what the next query may
+        join."""
         newest = self._place.ledger.newest
         # as before, unless something is let go of now: that is told apart from rounds without rows
         first = round.id if newest is None else newest.keep.get(FOLDER, round.id)
-        if not self._place.relation.is_table:
+        if not self._place.relation.is_table or self._is_read:
             return max(first, self._oldest(round))
-        if self._coordinator.is_joined(self._name) or self._coordinator.rests(self._name):
-            return first
         if pending.holds == ALL and round.census.rows:
             return round.id
         return max(first, self._coordinator.rows(self._name).rounds.base - 1)
@@ -244,7 +253,7 @@ class RoundRunner:
         )
 
     def _write(self, pending: PendingRound, round: Round) -> list[FileMark]:
-        disk, looks, files = self._place.disk, pending.looks, pending.files
+        disk, looks = self._place.disk, pending.looks
         written = tuple(w for r in pending.reports for w in r.written)
         seen = tuple(Seen(look.shape.kind, look.side, look.levels) for look in looks)
         looked = [own for r in pending.reports for own in r.looked]
@@ -260,17 +269,19 @@ class RoundRunner:
         relations = self._coordinator.relations
         rounds = self._coordinator.rows(self._name).rounds.rounds
         done = KeptRound(
-            relations.turn + 1,
+            pending.turn,
             round.id,
             0,
-            files,
+            pending.files,
             after=relations.newest({look.other for look in looks} - {self._name, NOBODY}),
             since=relations.oldest({look.other: look.files for look in looks}),
             before=rounds[-1].turn if rounds else -1,
             holds=pending.holds,
             notes=JoinNotes(seen, written, odd, rates).pack() if looks else {},
+            changes=pending.changes if pending.holds == ALL else (),
+            begins=tuple(self._coordinator.begins(self._name)) if pending.holds == ALL else (),
         )
-        marks = [FileMark(f.path, f.size, f.crc) for f in files]
+        marks = [FileMark(f.path, f.size, f.crc) for f in (*done.changes, *done.files)]
         marks += [FileMark(w.path, w.size, w.crc) for w in written]
         for mark in marks:
             disk.sync(mark.path)

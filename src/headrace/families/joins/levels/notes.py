@@ -42,7 +42,7 @@ class JoinNotes:
         """ValueError where they cannot be of this round."""
         for path in (level for look in self.seen for level in look.levels):
             check_path(path)
-        parts = {file.part for file in done.files}
+        parts = {file.part for file in done.events}
         for w in self.written:
             check_path(w.path)
             if part_of(w.path) not in parts:

@@ -63,7 +63,7 @@ class FilterLog:
 
     def _answers(self, rounds: Sequence[KeptRound]) -> pa.Table:
         with self._lock:
-            found = [self._store.table(file) for done in rounds for file in done.files]
+            found = [self._store.table(file) for done in rounds for file in done.events]
         return pa.concat_tables([empty_answer(self._query), *map(self._of, found)])
 
     def _of(self, rows: pa.Table) -> pa.Table:

@@ -2,12 +2,16 @@
 
 A row is there for the events of a turn if it came before, and has not gone before.  So answers of
 any turn are made whenever somebody asks, whatever came and went since.
+
+Where a table is written anew (`relations/wear.py`), its rows are there twice: as they were for turns
+up to that one, and once more for later ones.  The new row tells when the old one came.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -16,9 +20,9 @@ from headrace.families.joins.reading.image_cache import Span, Spans
 from headrace.relations.arrays import Ints
 from headrace.relations.attributes import Mask
 from headrace.relations.image import Image
-from headrace.relations.rounds import FOLDER, KeptRound, KeptRounds
-from headrace.relations.row_files import RowFile
-from headrace.relations.store import INDEX_BITS, Store
+from headrace.relations.rounds import ALL, FOLDER, KeptRound, KeptRounds, first_turn
+from headrace.relations.row_files import CAME, RowFile
+from headrace.relations.store import INDEX_BITS, NO_ROWS, Store
 from headrace.runtime.ledger import Ledger
 
 NEVER = np.iinfo(np.int64).max
@@ -70,6 +74,8 @@ class History:
 
     def _begin(self) -> None:
         self._turns_of_files = _Turns()  # of files
+        self._ends_of_files = _Turns()  # of those whose rows were written anew
+        self._open_files: list[int] = []  # the others
         self._went = _Turns()
         self._came = _Turns()
         self._newest: list[tuple[int, int]] = []
@@ -89,12 +95,25 @@ class History:
         """The newest turn that is no longer kept."""
         return self.rounds[0].before if self.rounds else -1
 
+    def first_turn(self, version: int) -> int | None:
+        """The first turn that had a version of the catalog, or a later one."""
+        return first_turn(self._rounds.begins(), version)
+
     def has_lost_since(self, version: int) -> bool:
         """Whether rounds that had this version of the catalog, or a later one, are no longer
         kept."""
         newest = self._ledger.newest
         first = 0 if newest is None else newest.keep.get(FOLDER, 0)
         return first > 0 and self._ledger.read(first - 1).catalog_version >= version
+
+    def whole_since(self, turn: int) -> int | None:
+        """The turn of the rounds kept from which on all rows are told that were there after a
+        turn; None if they are not kept any more."""
+        rounds = [done for done in self.rounds if done.turn <= turn]
+        begin = next((done.turn for done in reversed(rounds) if done.holds == ALL), None)
+        if begin is None and (not self.rounds or self.rounds[0].before < 0):
+            return 0
+        return begin
 
     def has_since(self, turn: int) -> bool:
         """Whether the rows that came in a turn, or later, are still kept."""
@@ -111,7 +130,7 @@ class History:
         self._new += self._rounds.refresh()
         oldest = self.rounds[0].round_id if self.rounds else NEVER
         kept = [done for done in self._new if done.round_id >= oldest]
-        for file in (file for done in kept for file in done.files):
+        for file in (file for done in kept for file in {*done.events, *done.files}):
             self._store.table(file)
         self._new = []
         # all others were let go of, and turns may be counted anew
@@ -124,30 +143,65 @@ class History:
 
     def _forget(self) -> None:
         """What is no longer kept.  Files are numbered as they come."""
-        first = self._store.number(self.relation, self.rounds[0].files[0])
+        kept = (file for done in self.rounds for file in (*done.changes, *done.files))
+        oldest = next(kept, None)
+        if oldest is None:
+            return
+        first = self._store.number(self.relation, oldest)
         self._turns_of_files.forget(first)
+        self._ends_of_files.forget(first)
+        self._open_files = [number for number in self._open_files if number >= first]
         self._went.forget(first << INDEX_BITS)
         self._came.forget(first << INDEX_BITS)
         while len(self._newest) > 1 and self._newest[1][1] < self.rounds[0].turn:
             del self._newest[0]
 
     def _take(self, rounds: Sequence[KeptRound]) -> None:
+        """Some at a time: what goes after a table was written anew is looked up in that."""
+        begins = [i for i, done in enumerate(rounds) if done.holds == ALL]
+        for first, last in pairwise([0, *(i + 1 for i in begins), len(rounds)]):
+            self._take_some(rounds[first:last])
+
+    def _take_some(self, rounds: Sequence[KeptRound]) -> None:
+        """Of these only the last may have written the table anew."""
         went, came = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
-        turns = [
-            (self._store.number(self.relation, file), done.turn)
-            for done in rounds
-            for file in done.files
-        ]
-        files, at = np.array(turns, np.int64).reshape(-1, 2).T
-        self._turns_of_files.add([(files, at)])
+        self._number(rounds)
         for done in rounds:
-            for file in done.files:
+            for file in done.events:
                 self._note_newest(file.newest_us, done.turn)
                 goes, were = self._store.gone(self.relation, file)
                 went.append((were, np.full(were.size, done.turn)))
-                came.append((goes, self.turns(were)))
+                came.append((goes, self.came(were)))
+        came += [self._told(file) for done in rounds if done.holds == ALL for file in done.files]
         self._went.add(went)
         self._came.add(came)
+
+    def _number(self, rounds: Sequence[KeptRound]) -> None:
+        turns, ends = list[tuple[Ints, Ints]](), list[tuple[Ints, Ints]]()
+        for done in rounds:
+            numbers = self._numbers(done.events)
+            turns.append((numbers, np.full(numbers.size, done.turn)))
+            self._open_files += numbers.tolist()
+            if done.holds == ALL:
+                ended = np.array(self._open_files, np.int64)
+                ends.append((ended, np.full(ended.size, done.turn)))
+                numbers = self._numbers(done.files)
+                turns.append((numbers, np.full(numbers.size, done.turn)))
+                self._open_files = numbers.tolist()
+        self._turns_of_files.add(turns)
+        self._ends_of_files.add(ends)
+
+    def _numbers(self, files: Sequence[RowFile]) -> Ints:
+        return np.array([self._store.number(self.relation, file) for file in files], np.int64)
+
+    def _told(self, file: RowFile) -> tuple[Ints, Ints]:
+        """The rows of a file that was written anew, and the turns in which it says that they
+        came."""
+        table = self._store.table(file)
+        if CAME not in table.column_names:
+            return NO_ROWS, NO_ROWS
+        first = self._store.number(self.relation, file) << INDEX_BITS
+        return first | np.arange(table.num_rows), table.column(CAME).to_numpy()
 
     def _note_newest(self, newest_us: int | None, turn: int) -> None:
         newest = NEVER if newest_us is None else newest_us
@@ -173,32 +227,31 @@ class History:
 
     def narrowed(self, image: Image, span: Span) -> Image:
         """Without rows that came or had gone outside the span."""
-        segments = []
-        for segment in image.segments:
-            came, went = self.turns(segment.row), self._gone(segment.row)
-            segments.append(
-                segment.where((came >= span.since) & (came <= span.last) & (went >= span.first))
-            )
-        return Image(tuple(segment for segment in segments if len(segment)))
+
+        def is_inside(rows: Ints) -> Mask:
+            came, went = self.turns(rows), self._gone(rows)
+            found: Mask = (came >= span.since) & (came <= span.last) & (went >= span.first)
+            return found
+
+        return image.where(is_inside)
 
     # -- turns -------------------------------------------------------------------------------------
 
     def turns(self, rows: Ints) -> Ints:
-        """The turns in which rows came, or events happened; of rows that are no longer kept, one
-        before all."""
+        """The turns in which rows came, were written anew, or events happened; of rows that are no
+        longer kept, one before all."""
         return self._turns_of_files.of(rows >> INDEX_BITS, np.full(rows.size, LONG_AGO))
 
     def came(self, rows: Ints) -> Ints:
-        """The turns in which rows came that are there, or now go."""
+        """The turns in which rows came that are there, or now go; of one that was written anew,
+        when it first came."""
         return self._came.of(rows, self.turns(rows))
 
-    def went_in(self, rows: Ints, turns: Sequence[int]) -> Mask:
-        """Which rows went in one of these turns."""
-        return np.isin(self._gone(rows), np.array(turns, np.int64))
-
     def _gone(self, rows: Ints) -> Ints:
-        """The turns in which rows went."""
-        return self._went.of(rows, np.full(rows.size, NEVER))
+        """The turns in which rows went, or were written anew."""
+        never = np.full(rows.size, NEVER)
+        ends = self._ends_of_files.of(rows >> INDEX_BITS, never)
+        return np.minimum(self._went.of(rows, never), ends)
 
     def are_there(self, rows: Ints, at: Ints, side: int) -> Mask:
         """Whether rows are there for events of a side in some turns: those of side 0 find what was

@@ -5,7 +5,7 @@ Where a table is joined, rows are replaced, and answers taken back
 
 A query begins with the first turn that knows of it.  From then on every turn counts, also one of
 the other relation that was begun before: whatever pair of rows then comes is answered, and what was
-answered is taken back when it goes.
+answered is taken back when it goes.  It ends before the first turn that knows that it has ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +20,11 @@ import pyarrow.compute as pc
 
 from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
-from headrace.families.joins.levels.level_store import attributes
 from headrace.families.joins.plan import Share, filter_share, horizon_us, share
 from headrace.families.joins.reading.filter_log import FilterLog
 from headrace.families.joins.reading.history import NEVER, History
-from headrace.families.joins.reading.pairs import Run, expanded, runs_of
+from headrace.families.joins.reading.meeting import NO_PAIRS, Meeting, Pairs, events_of, paired
+from headrace.families.joins.reading.pairs import Run, expanded
 from headrace.families.joins.reading.remaining_conditions import (
     Asked,
     answers_of,
@@ -33,13 +32,11 @@ from headrace.families.joins.reading.remaining_conditions import (
     empty_answer,
     never_asked,
 )
-from headrace.families.joins.reading.turn_batches import Events, blocks, pairs_in
+from headrace.families.joins.reading.rows_there import RowsThere
+from headrace.families.joins.reading.turn_batches import Events
 from headrace.relations.arrays import Ints
-from headrace.relations.attributes import Mask
-from headrace.relations.image import Image
 from headrace.relations.rounds import KeptRound
-from headrace.relations.row_files import KIND, SIGN
-from headrace.relations.store import INDEX_BITS, OK, Store
+from headrace.relations.store import Store
 from headrace.runtime.ledger import Ledger
 from headrace.sql.query import Query
 from headrace.values import Relation
@@ -113,16 +110,11 @@ def _newest_turn(sides: tuple[History, History]) -> int:
     return newest
 
 
-class _Pairs(NamedTuple):
-    """Rows of side 0 and of side 1, the change, and a number to sort by: turn, then side."""
-
-    left: Ints
-    right: Ints
-    sign: Ints
-    order: Ints
-
-
-_NONE = _Pairs(*(np.empty(0, np.int64) for _ in range(4)))
+def _first_turn(sides: tuple[History, History], version: int, until: int) -> int:
+    """Of either side with a version of the catalog, or a later one, if there is one `until` a
+    turn."""
+    turns = [history.first_turn(version) for history in sides]
+    return min((turn for turn in turns if turn is not None and turn <= until), default=NEVER)
 
 
 class JoinLog:
@@ -142,13 +134,14 @@ class JoinLog:
     ) -> None:
         self._lock = lock
         self._ask = ask
-        self._pairs_max = pairs_max
         self._query = registered.query
         self._share = own
         self._sides = sides
         self._store = store
         self._has_table = any(relation.is_table for relation in relations)
         self._times = [relation.time for relation in relations]
+        self._relations = relations
+        self._version = registered.version
         self._turns: dict[int, list[tuple[int, KeptRound]]] = {}
         turns = [
             (side, done)
@@ -156,19 +149,21 @@ class JoinLog:
             for done in history.rounds
             if done.turn <= until
         ]
-        self._since = min(
-            (done.turn for _, done in turns if done.version >= registered.version), default=NEVER
-        )
+        self._since = _first_turn(sides, registered.version, until)
+        end = NEVER if registered.until is None else _first_turn(sides, registered.until, until)
+        self._until = min(until, end - 1)
+        self._meeting = Meeting(registered.query.name, own, pairs_max)
         shortened = max(self._shortened(0), self._shortened(1))
         first = max(self._since, shortened + 1)
         self._let_go = [history.gone for history in sides]
         self._gone = max(shortened, *self._let_go)
-        self.has_lost_some = shortened >= self._since or any(
-            history.has_lost_since(registered.version) for history in sides
-        )
         for side, done in turns:
-            if done.turn >= first and (registered.until is None or done.version < registered.until):
+            if first <= done.turn <= self._until:
                 self._turns.setdefault(done.turn, []).append((side, done))
+        rounds = [done for of_turn in self._turns.values() for _, done in of_turn]
+        self._there = RowsThere(
+            self._meeting, sides, relations, rounds, (self._since, self._until), store
+        )
 
     def _shortened(self, side: int) -> int:
         """The newest turn of a side that has joined rows which are not kept any more: its answers
@@ -193,23 +188,18 @@ class JoinLog:
     def read_all(self) -> pa.Table:
         return self._answers(self.rounds())
 
-    def present(self) -> pa.Table:
-        """What has come and was not taken back, without the change: pairs of rows that are both
-        still there."""
-        if not self._has_table:
-            return self.read_all()
-        return self._answers(self.rounds(), is_present=True)
-
-    def _answers(self, turns: Sequence[int], is_present: bool = False) -> pa.Table:
+    def _answers(self, turns: Sequence[int]) -> pa.Table:
         with self._lock:
             self._check_kept(turns)
-            parts = [_NONE]
+            parts = [NO_PAIRS]
             for side in (0, 1):
                 found = sum(part.sign.size for part in parts)
-                parts += self._pairs(side, self._rounds(side, turns), found, is_present)
+                parts += self._pairs(side, self._rounds(side, turns), found)
+        return self._tables(parts, self._has_table)
+
+    def _tables(self, parts: Sequence[Pairs], has_change: bool) -> pa.Table:
         left, right, sign, order = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         at = np.lexsort((right, left, order))
-        has_change = self._has_table and not is_present
         tables = [
             self._table(left[chosen], right[chosen], sign[chosen] if has_change else None)
             for chosen in _pieces(at)
@@ -243,76 +233,56 @@ class JoinLog:
 
     # -- pairs -------------------------------------------------------------------------------------
 
-    def _pairs(
-        self, side: int, rounds: Sequence[KeptRound], size: int, is_present: bool
-    ) -> list[_Pairs]:
-        """Of the events of a side, beside so many pairs that were found; `is_present`: only of
-        rows that are still there."""
-        events = self._events(side, rounds)
-        if is_present and events.row.size:
-            events = events.where((events.sign > 0) & ~self._went(side, events.row))
+    def _pairs(self, side: int, rounds: Sequence[KeptRound], size: int) -> list[Pairs]:
+        """Of the events of a side, beside so many pairs that were found."""
+        events, other = self._events(side, rounds), self._sides[1 - side]
         if not events.row.size:
             return []
-        shape, boxes, other = self._share.shape, self._share.boxes, self._sides[1 - side]
+        image = other.image(self._share.shape, 1 - side, events.span)
+        return self._meeting.pairs(side, events, image, other.narrowed, self._answered, size)
 
-        def joined(some: Events, image: Image) -> list[Run]:
-            return runs_of(shape.kind, boxes, side, image, some.b, some.a)
-
-        image = other.image(shape, 1 - side, events.span)
-        found: list[_Pairs] = []
-        for block, runs in blocks(events, image, joined, other.narrowed, self._pairs_max):
-            self._check_size(size + pairs_in(runs))
-            pairs = self._answered(side, block, runs)
-            if is_present:
-                pairs = _left_over(pairs, self._went(1 - side, pairs[1 - side]))
-            found.append(pairs)
-            size += found[-1].sign.size
-        return found
-
-    def _answered(self, side: int, events: Events, runs: Sequence[Run]) -> _Pairs:
+    def _answered(self, side: int, events: Events, runs: Sequence[Run]) -> Pairs:
         """Pairs of an event and a row that was there for it."""
         history, other = self._sides[side], self._sides[1 - side]
         own, rows = expanded(runs, np.arange(events.row.size))
-        mine, at, came = events.row[own], events.at[own], other.turns(rows)
+        mine, at = events.row[own], events.at[own]
         there = other.are_there(rows, at, side)
-        there &= np.maximum(history.came(mine), came) >= self._since
-        there &= came >= events.since[own]
-        mine, rows, own, at = mine[there], rows[there], own[there], at[there]
-        left, right = (mine, rows) if side == 0 else (rows, mine)
-        return _Pairs(left, right, events.sign[own], at * 2 + side)
+        there &= np.maximum(history.came(mine), other.came(rows)) >= self._since
+        there &= other.turns(rows) >= events.since[own]
+        return paired(side, events.where(own[there]), rows[there])
 
-    def _went(self, side: int, rows: Ints) -> Mask:
-        """Which rows of a side the query has seen go."""
-        turns = [turn for turn, done in self._turns.items() if any(own == side for own, _ in done)]
-        return self._sides[side].went_in(rows, turns)
+    # -- what is there -----------------------------------------------------------------------------
 
-    def _check_size(self, pairs: int) -> None:
-        if pairs > self._pairs_max:
-            raise ServingError(
-                f"{self._query.name!r} has more pairs of rows than are expanded at once",
-                value=f"{pairs:,} pairs",
-                choices=(f"join_pairs_max = {self._pairs_max:,}",),
-                code="PAIRS",
-                hint="watch() reads turn by turn; or a narrower range, or raise the limit",
-            )
+    def present(self) -> pa.Table:
+        """What has come and was not taken back, without the change."""
+        if not self._has_table:
+            return self.read_all()
+        with self._lock:
+            parts = [NO_PAIRS, *self._there.pairs()]
+        return self._tables(parts, has_change=False)
+
+    @property
+    def has_lost_some(self) -> bool:
+        """Whether the present answer would lack some."""
+        return any(self._has_lost_rows(side) for side in (0, 1))
+
+    def _has_lost_rows(self, side: int) -> bool:
+        if self._relations[side].is_table:
+            return not self._there.is_whole(side)
+        return (
+            self._sides[side].has_lost_since(self._version)
+            or self._shortened(1 - side) >= self._since
+        )
 
     def _events(self, side: int, rounds: Sequence[KeptRound]) -> Events:
         """Rows of rounds that are events of the shape, in order of what they meet by."""
         parts = []
-        for done, file in [(own, file) for own in rounds for file in own.files]:
-            rows = self._store.table(file)
-            b, a = attributes(self._share.shape, side, rows)
-            here = np.flatnonzero(b.valid & a.valid & (rows.column(KIND).to_numpy() == OK))
-            number = self._store.number(self._sides[side].relation, file) << INDEX_BITS
-            sign = rows.column(SIGN).to_numpy()[here].astype(np.int64)
-            since = self._found_since(side, done, rows.take(here)) if here.size else 0
-            turn = np.full(here.size, done.turn), np.full(here.size, since)
-            parts.append(Events(number | here, b.values[here], a.values[here], sign, *turn))
-        if not parts:
-            none = np.empty(0, np.int64)
-            return Events(none, none, none, none, none, none)
-        every = Events(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-        return Events(*(column[np.argsort(every.b, kind="stable")] for column in every))
+        for done, file in [(own, file) for own in rounds for file in own.events]:
+            events = events_of(self._store, self._share.shape, side, file, done.turn)
+            if events.row.size:
+                since = self._found_since(side, done, self._store.rows(events.row))
+                parts.append(events._replace(since=np.full(events.row.size, since)))
+        return Events.of(parts)
 
     def _found_since(self, side: int, done: KeptRound, events: pa.Table) -> int:
         """When the oldest rows came that events of a turn may find.  Older ones may be kept, for
@@ -327,10 +297,6 @@ class JoinLog:
             if limit is None
             else max(found, min(self._sides[1 - side].first_newer(limit), done.turn))
         )
-
-
-def _left_over(pairs: _Pairs, went: Mask) -> _Pairs:
-    return _Pairs(*(column[~went] for column in pairs))
 
 
 def _pieces(at: Ints) -> Iterator[Ints]:

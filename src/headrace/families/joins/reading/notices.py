@@ -64,7 +64,7 @@ class Notices:
             yield from self._of(done)
 
     def _of(self, done: KeptRound) -> Iterator[Notice]:
-        files: Mapping[int, str] = {file.part: file.path for file in done.files}
+        files: Mapping[int, str] = {file.part: file.path for file in done.events}
         notes = notes_of(done, self._ledger.folder)
         for written in notes.written:
             with reading(

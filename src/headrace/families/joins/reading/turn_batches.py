@@ -37,7 +37,15 @@ class Events(NamedTuple):
     def span(self) -> Span:
         return Span(int(self.at.min()), int(self.at.max()), int(self.since.min()))
 
-    def where(self, chosen: Mask) -> Events:
+    @staticmethod
+    def of(parts: Sequence[Events]) -> Events:
+        """All of them, put in order."""
+        if not parts:
+            return Events(*(np.empty(0, np.int64) for _ in Events._fields))
+        every = Events(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        return Events(*(column[np.argsort(every.b, kind="stable")] for column in every))
+
+    def where(self, chosen: Mask | Ints) -> Events:
         return Events(*(column[chosen] for column in self))
 
 
