@@ -272,7 +272,7 @@ class Played:
         side = self.sides[name]
         self._move()
         round, tables = self._round(side, parts), self._tables(side, parts)
-        if not side.planned and not self.shapes.is_joined(name):
+        if not side.planned and not self.shapes.needs_rows(name):
             place = Place(self.home.disk, side.ledger, side.relation, self.config)
             self._commit(side, round, nothing(place, round))
             side.kept.clear()
@@ -344,7 +344,7 @@ class Played:
         """The rows of each file of a round as they were written, which are those of the model."""
         store, found = LevelStore(self.home.root), dict[int, list[Kept]]()
         placed = {kept.place: kept for kept in self.sides[done.relation].kept}
-        for file in done.turn.changes:
+        for file in done.turn.rows.changes:
             rows = store.table(file).to_pylist()
             places = [
                 (file.round_id, file.part, i) if row[SIGN] == COMES else tuple(row[w] for w in WAS)

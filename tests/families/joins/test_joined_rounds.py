@@ -249,7 +249,7 @@ class Checked:
         looks: set[tuple[object, ...]] = set()
         for look in done.turn.looks:
             asked = {r.id: a for a, r in self.standing if self._shape(r) == look.shape}
-            own = done.turn.changes if look.other == done.relation else ()
+            own = done.turn.rows.changes if look.other == done.relation else ()
             files = {(file.round_id, file.part) for file in (*look.files, *own)}
             there = [
                 k for k in self.played.sides[look.other].kept if _was_there(k, done, look.side)

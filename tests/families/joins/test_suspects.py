@@ -11,6 +11,8 @@ from py4j.protocol import Py4JError
 from headrace.families.joins.plan import FILTER, NOBODY, JoinShape
 from headrace.families.joins.round_runner import PendingRound, RoundRunner, Tasks
 from headrace.families.joins.suspects import take_or_blame
+from headrace.relations.keeper import PendingRows
+from headrace.relations.rounds import NONE
 from headrace.runtime.family import Round
 from headrace.sql.tree import Column
 from headrace.values import INT
@@ -20,6 +22,7 @@ JOINTS = [
 ]
 QUERIES = {shape: [10 * i, 10 * i + 1] for i, shape in enumerate(JOINTS)}
 ROUND = Round(0, None, 0)
+NO_ROWS = PendingRows(1, NONE)
 
 
 class Failing:
@@ -36,7 +39,7 @@ class Failing:
         error = self._why(JOINTS if only is None else only, self.tries)
         if error is not None:
             raise error
-        return PendingRound(1, (), (), ())
+        return PendingRound((), (), (), NO_ROWS)
 
 
 def blamed(runner: Failing) -> tuple[PendingRound | None, dict[int, str]]:
@@ -66,14 +69,14 @@ def test_what_passes_when_it_is_tried_again_is_nobodys_fault() -> None:
     found = take_or_blame(
         cast(RoundRunner, runner), cast(Tasks, None), ROUND, {JOINTS[0]: [1]}, 100
     )
-    assert found == (PendingRound(1, (), (), ()), {})
+    assert found == (PendingRound((), (), (), NO_ROWS), {})
 
 
 def test_a_round_is_taken_whole_when_nothing_fails_any_more() -> None:
     """It fails twice, and then no part of it does: there is nobody to blame, and its rows are not
     left out."""
     runner = Failing(lambda shapes, tries: MemoryError("full") if tries in (1, 3) else None)
-    assert blamed(runner) == (PendingRound(1, (), (), ()), {})
+    assert blamed(runner) == (PendingRound((), (), (), NO_ROWS), {})
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ class JoinCoordinator:
         """Whether it has joins or filters."""
         return bool(self._asked.get(relation))
 
-    def is_joined(self, relation: str) -> bool:
+    def needs_rows(self, relation: str) -> bool:
         """Whether it has joins: filters keep nothing."""
         return bool(self._needs.get(relation))
 

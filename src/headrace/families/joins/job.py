@@ -64,7 +64,7 @@ class JoinsWork:
         yet, and finds the rows that are kept here."""
         return (
             self._coordinator.is_asked(self._name)
-            or self._coordinator.is_joined(self._name)
+            or self._coordinator.needs_rows(self._name)
             or self._place.relation.is_table
             or self._coordinator.rests(self._name)
         )

@@ -20,18 +20,10 @@ from headrace.families.joins.levels.probing import Look, Report, Task
 from headrace.families.joins.plan import NOBODY, JoinShape
 from headrace.families.joins.words import look_name
 from headrace.records import encode
+from headrace.relations.keeper import Keeper, PendingRows
 from headrace.relations.keeping import CompactTask
-from headrace.relations.rounds import (
-    ALL,
-    FOLDER,
-    MORE,
-    NONE,
-    KeptRound,
-    round_folder,
-    round_path,
-)
+from headrace.relations.rounds import FOLDER, NONE
 from headrace.relations.row_files import RowFile
-from headrace.relations.wear import is_worn
 from headrace.runtime.family import Outcome, Place, Round
 from headrace.runtime.ledger import FileMark, mark_of
 
@@ -51,25 +43,12 @@ class Tasks(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PendingRound:
-    """What a round has done before it is committed.  `whole`: the table as it is then, if it was
-    written anew."""
+    """What a round has done before it is committed."""
 
-    turn: int
     looks: Sequence[Look]
     held: Sequence[FileMark]
     reports: Sequence[Report]
-    holds: str = MORE
-    whole: tuple[RowFile, ...] = ()
-
-    @property
-    def changes(self) -> tuple[RowFile, ...]:
-        """What comes and goes with the round."""
-        return tuple(r.file for r in self.reports if r.file is not None)
-
-    @property
-    def files(self) -> tuple[RowFile, ...]:
-        """Those that are kept of the relation's rows, as `holds` says."""
-        return self.whole if self.holds == ALL else self.changes
+    rows: PendingRows
 
 
 class RoundRunner:
@@ -79,6 +58,7 @@ class RoundRunner:
         self._place = place
         self._coordinator = shapes
         self._name = place.relation.name
+        self._keeper = Keeper(place, shapes)
         shapes.forget(self._name, place.folder)
         self._tidy()
 
@@ -91,82 +71,33 @@ class RoundRunner:
         looks, held = self._coordinator.looks(self._name, self._place.folder, self._committed())
         if only is not None:
             looks = [look for look in looks if look.shape in only]
-        holds, turn = self._holds(), self._coordinator.relations.turn + 1
-        takes = round.census.rows and (looks or holds != NONE or only is not None)
-        task = self._task(round, looks, holds)
-        pending = PendingRound(turn, looks, held, self._take(tasks, task) if takes else [], holds)
-        if takes and only is None and self._is_worn():
-            pending = self._compacted(tasks, task, pending)
-        self._coordinator.relations.add(self._name, pending.holds, pending.files)
-        return pending
-
-    def _holds(self) -> str:
-        """What the files of the round are to hold.  All rows of a table are kept, joined or not, as
-        the next query may join it."""
-        is_kept = self._place.relation.is_table or self._coordinator.is_joined(self._name)
-        return MORE if is_kept else NONE
-
-    def _is_worn(self) -> bool:
-        return self._place.relation.is_table and is_worn(self._coordinator.rows(self._name))
-
-    def _task(self, round: Round, looks: Sequence[Look], holds: str) -> Task:
-        disk, folder = self._place.disk, round_folder(self._place.folder, round.id)
-        rows = self._coordinator.rows(self._name).files
-        own = tuple(rows) if self._place.relation.is_table else ()
-        return Task(
-            str(disk.root.absolute()),
-            folder,
-            round.id,
-            self._place.relation,
-            own,
-            holds,
-            looks=tuple(looks),
-        )
+        keep = self._keeper.task(round)
+        takes = round.census.rows and (looks or keep.holds != NONE or only is not None)
+        task = Task.of(keep, looks)
+        reports = self._take(tasks, task) if takes else []
+        rows = self._keeper.taken(keep, _files(reports))
+        if takes and only is None and self._keeper.is_worn():
+            rows = self._keeper.rewritten(keep, rows, lambda task: _files(tasks.compact(task)))
+        self._coordinator.relations.add(self._name, rows.holds, rows.files)
+        return PendingRound(looks, held, reports, rows)
 
     def _take(self, tasks: Tasks, task: Task) -> list[Report]:
         """Keep the rows and look them up; those of a relation joined with itself when all of the
         round are kept."""
-        self._place.disk.make_folder(task.folder)
-        self._clear(task.folder)
-        looks = task.looks
-        if all(look.other != self._name for look in looks):
+        self._keeper.make_room(task)
+        if all(look.other != self._name for look in task.looks):
             return tasks.take(task)
         reports = tasks.take(replace(task, looks=()))
-        files = [r.file for r in reports if r.file is not None]
+        files = _files(reports)
         seen = tuple(
             replace(look, files=(*look.files, *files))
             if look.side == 1 and look.other == self._name
             else look
-            for look in looks
+            for look in task.looks
         )
         return reports + [
             replace(r, file=None) for r in tasks.look(replace(task, looks=seen), files)
         ]
-
-    def _compacted(self, tasks: Tasks, task: Task, pending: PendingRound) -> PendingRound:
-        """The round with the table written anew.  What came and went with it stays for who reads
-        answers of the round."""
-        files, rounds = (*task.own, *pending.changes), self._coordinator.rows(self._name).rounds
-        turns = {f.round_id: rounds.turn_of(f.round_id) for f in task.own}
-        reports = tasks.compact(CompactTask(task, files, {**turns, task.round_id: pending.turn}))
-        found = sorted((r.file for r in reports if r.file is not None), key=lambda file: file.part)
-        pending = replace(pending, holds=ALL, whole=tuple(found))
-        if self._is_read:
-            return pending
-        for file in pending.changes:
-            self._place.disk.remove(file.path)
-        return replace(pending, reports=[])
-
-    @property
-    def _is_read(self) -> bool:
-        """Whether rows of the relation are joined, or answers read that they are part of."""
-        return self._coordinator.is_joined(self._name) or self._coordinator.rests(self._name)
-
-    def _clear(self, folder: str) -> None:
-        """What an attempt at the round has left; the folder stays, for tasks of it may still be
-        writing."""
-        for path in (self._place.disk.root / folder).iterdir():
-            self._place.disk.remove(f"{folder}/{path.name}")
 
     def too_large(self) -> dict[int, str]:
         """Queries that join a table which has too many rows for that, with the reason."""
@@ -180,8 +111,8 @@ class RoundRunner:
 
     def over_limit(self, pending: PendingRound) -> dict[int, str]:
         """Queries for which more rows would have to be kept than may be, with the reason."""
-        limit, size = self._place.config.join_rows_max, self._kept(pending)
-        if size <= limit or not self._coordinator.is_joined(self._name):
+        limit, size = self._place.config.join_rows_max, self._keeper.size(pending.rows)
+        if size <= limit or not self._coordinator.needs_rows(self._name):
             return {}
         bound = "bound the event times, if both are streams (s.ts BETWEEN r.ts - INTERVAL '1' HOUR AND r.ts)"
         less = (
@@ -195,35 +126,15 @@ class RoundRunner:
         )
         return dict.fromkeys(self._coordinator.unbounded(self._name), reason)
 
-    def _kept(self, pending: PendingRound) -> int:
-        before = self._coordinator.rows(self._name).size if pending.holds == MORE else 0
-        return before + sum(file.growth for file in pending.files)
-
     # -- what is committed -------------------------------------------------------------------------
 
     def outcome(self, pending: PendingRound, round: Round) -> Outcome:
         outcome = Outcome(held=tuple(pending.held))
         self._measure(pending, round, outcome)
-        rounds = self._coordinator.rows(self._name).rounds
-        is_told = pending.holds == MORE or (
-            pending.holds == NONE and bool(rounds.rounds) and not rounds.joinable
-        )
-        if pending.files or (round.census.rows and not is_told):
+        if self._keeper.has_to_tell(pending.rows, round):
             outcome.files += self._write(pending, round)
-        outcome.keep[FOLDER] = self._first(pending, round)
+        outcome.keep[FOLDER] = self._keeper.first_kept(pending.rows, round)
         return outcome
-
-    def _first(self, pending: PendingRound, round: Round) -> int:
-        """The first round that is kept; of a table that nobody joins, what the next query may
-        join."""
-        newest = self._place.ledger.newest
-        # as before, unless something is let go of now: that is told apart from rounds without rows
-        first = round.id if newest is None else newest.keep.get(FOLDER, round.id)
-        if not self._place.relation.is_table or self._is_read:
-            return max(first, self._oldest(round))
-        if pending.holds == ALL and round.census.rows:
-            return round.id
-        return max(first, self._coordinator.rows(self._name).rounds.base - 1)
 
     def _measure(self, pending: PendingRound, round: Round, outcome: Outcome) -> None:
         tallies = self._coordinator.tallies(self._name)
@@ -241,16 +152,8 @@ class RoundRunner:
                 own.alone_s,
             )
         outcome.priced["joins"] = price_s(round.census.rows, event_s)
-        figures = JoinsFigures(shapes, self._kept(pending), summed(tallies.values()))
+        figures = JoinsFigures(shapes, self._keeper.size(pending.rows), summed(tallies.values()))
         outcome.figures[NAME] = encode(figures)
-
-    def _oldest(self, round: Round) -> int:
-        """What may still be joined, and what the answers that are kept are made of."""
-        kept = self._place.config.manifests_kept
-        rounds = [file.round_id for file in self._coordinator.rows(self._name).files]
-        return min(
-            [round.id + 1 - kept, *rounds, *self._coordinator.relations.needed(self._name, kept)]
-        )
 
     def _write(self, pending: PendingRound, round: Round) -> list[FileMark]:
         disk, looks = self._place.disk, pending.looks
@@ -266,30 +169,12 @@ class RoundRunner:
         )
         rates = self._coordinator.rates([path for look in looks for path in look.levels])
         odd = sum(r.odd for r in pending.reports)
-        relations = self._coordinator.relations
-        rounds = self._coordinator.rows(self._name).rounds.rounds
-        done = KeptRound(
-            pending.turn,
-            round.id,
-            0,
-            pending.files,
-            after=relations.newest({look.other for look in looks} - {self._name, NOBODY}),
-            since=relations.oldest({look.other: look.files for look in looks}),
-            before=rounds[-1].turn if rounds else -1,
-            holds=pending.holds,
-            notes=JoinNotes(seen, written, odd, rates).pack() if looks else {},
-            changes=pending.changes if pending.holds == ALL else (),
-            begins=tuple(self._coordinator.begins(self._name)) if pending.holds == ALL else (),
-        )
-        marks = [FileMark(f.path, f.size, f.crc) for f in (*done.changes, *done.files)]
-        marks += [FileMark(w.path, w.size, w.crc) for w in written]
+        looked_at = {look.other: look.files for look in looks if look.other != NOBODY}
+        notes = JoinNotes(seen, written, odd, rates).pack() if looks else {}
+        marks = [FileMark(w.path, w.size, w.crc) for w in written]
         for mark in marks:
             disk.sync(mark.path)
-        # there are rounds that took no rows
-        disk.make_folder(round_folder(self._place.folder, round.id))
-        path, data = round_path(self._place.folder, round.id), done.pack()
-        disk.put(path, data)
-        marks.append(mark_of(path, data))
+        marks += self._keeper.write(pending.rows, round, looked_at, notes)
         if odd:
             marks.append(self._write_dead_letters(pending.reports, odd, round))
         return marks
@@ -327,6 +212,10 @@ class RoundRunner:
         """Levels, among other files, that the newest round needs."""
         newest = self._place.ledger.newest
         return () if newest is None else newest.held
+
+
+def _files(reports: Sequence[Report]) -> list[RowFile]:
+    return [report.file for report in reports if report.file is not None]
 
 
 def _shape_figures(looked: Sequence[Looked], ranges: int) -> ShapeFigures:

@@ -20,10 +20,10 @@ from headrace.families.plain.differences import Differences
 from headrace.families.plain.figures import NAME, PlainFigures
 from headrace.families.plain.plan import Way, horizon_us, plain_price_s, way_of
 from headrace.families.plain.present import FOLDER
-from headrace.families.plain.rowlog import RowLog
 from headrace.quoting import quote_name
 from headrace.records import encode
 from headrace.relations.rows import Relations
+from headrace.relations.stream_rows import RowLog
 from headrace.relations.tables import table_frame
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round

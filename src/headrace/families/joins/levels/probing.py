@@ -10,7 +10,8 @@ each level of queries.  What goes back to the driver are the names and sizes of 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -55,6 +56,11 @@ class Task(KeepTask):
     may read is kept."""
 
     looks: tuple[Look, ...] = ()
+
+    @staticmethod
+    def of(keep: KeepTask, looks: Sequence[Look]) -> Task:
+        own = {f.name: getattr(keep, f.name) for f in fields(keep)}
+        return Task(**own, looks=tuple(looks))
 
 
 @dataclass(slots=True)
