@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.families.windows.rings import ring as ring_module
-from headrace.families.windows.rings.kernels import (
+from headrace.families.windows.rings.arrays import (
     ADD,
     MAX,
     MIN,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headrace.evaluation.arrow import ARROW
 from headrace.evaluation.vectors import FinishError, Vector, to_arrow
-from headrace.families.windows.rings.kernels import (
+from headrace.families.windows.rings.arrays import (
     ADD,
     MAX,
     MIN,

@@ -16,7 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.families.windows.measures import COLUMNS, Measure
-from headrace.families.windows.rings.kernels import ADD, MAX, MIN, MOMENTS_N
+from headrace.families.windows.rings.arrays import (
+    ADD,
+    MAX,
+    MIN,
+    MOMENTS_N,
+)
 from headrace.families.windows.sketches import kinds
 from headrace.sql.emit import emit
 from headrace.sql.functions import may_raise

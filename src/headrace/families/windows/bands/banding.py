@@ -27,7 +27,7 @@ from headrace.families.windows.bands.band_groups import BandGroups, RingBandGrou
 from headrace.families.windows.bands.waiting import CellRows, Waiting
 from headrace.families.windows.measures import Arrangement, arrange, places_in
 from headrace.families.windows.plan import SharedRing
-from headrace.families.windows.rings.kernels import Columns, Ops
+from headrace.families.windows.rings.arrays import Columns, Ops
 from headrace.families.windows.rings.ring import Answers, answer_columns
 from headrace.families.windows.rollup.feed import SlotRows
 from headrace.sql.bands import LEAST, Interval

@@ -28,16 +28,14 @@ from headrace.families.windows.bands.arrays import (
     band_group_of,
 )
 from headrace.families.windows.bands.mark_kernels import take_rows
-from headrace.families.windows.rings.kernels import (
+from headrace.families.windows.rings.arrays import (
     ADD,
     MIN,
     MOMENTS_N,
     Columns,
     Ops,
-    join_moments,
-    max_nan_last,
-    min_nan_last,
 )
+from headrace.families.windows.rings.join_kernels import join_moments, max_nan_last, min_nan_last
 
 Values = NDArray[Any]
 

@@ -22,15 +22,15 @@ from headrace.families.windows.bands.arrays import (
     Written,
     band_group_of,
 )
-from headrace.families.windows.rings.kernels import (
+from headrace.families.windows.rings.arrays import (
     ADD,
     INT_MAX,
     INT_MIN,
     MIN,
     MOMENTS_N,
     Ops,
-    join_moments,
 )
+from headrace.families.windows.rings.join_kernels import join_moments
 
 ANY_ORDER = {"reassoc", "nsz"}  # of additions
 NAN_BITS = int(np.array([np.nan]).view(np.int64)[0])

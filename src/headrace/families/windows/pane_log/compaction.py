@@ -36,7 +36,7 @@ from headrace.families.windows.aggregation.columns import (
     parts_of,
 )
 from headrace.families.windows.cuts import Cut, Cuts
-from headrace.families.windows.rings.kernels import (
+from headrace.families.windows.rings.arrays import (
     ADD,
     MAX,
     MIN,

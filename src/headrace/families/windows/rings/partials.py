@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.families.windows.rings.kernels import Columns, Ints, Ints32, Ops
+from headrace.families.windows.rings.arrays import (
+    Columns,
+    Ints,
+    Ints32,
+    Ops,
+)
 from headrace.families.windows.rollup import kernels as fold_kernels
 
 

@@ -36,8 +36,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.windows.rings import kernels
-from headrace.families.windows.rings.kernels import Columns, Floats, Ints, Ints32, Ops, Rows
+from headrace.families.windows.rings.answer_kernels import place, sort_blocks
+from headrace.families.windows.rings.arrays import (
+    ADD,
+    BLOCKS,
+    ENTERED,
+    NEXT,
+    USED,
+    WRITTEN,
+    Columns,
+    Floats,
+    Ints,
+    Ints32,
+    Ops,
+    Rows,
+)
+from headrace.families.windows.rings.closing_kernels import advance
+from headrace.families.windows.rings.join_kernels import clear_groups, keep_groups
 from headrace.families.windows.rings.partials import Partials
 
 CHUNK_ROWS = 1 << 18
@@ -112,7 +127,7 @@ class Ring:
     """
 
     def __init__(self, layout: Layout, length: int, first: int) -> None:
-        assert length >= 1 and layout.int_ops[0] == kernels.ADD
+        assert length >= 1 and layout.int_ops[0] == ADD
         self.layout = layout
         self.length = length
         self._ops = Ops(np.array(layout.int_ops, np.int64), np.array(layout.float_ops, np.int64))
@@ -129,7 +144,7 @@ class Ring:
     @property
     def next_pane(self) -> int:
         """The first pane that is not closed."""
-        return int(self._clock[kernels.NEXT])
+        return int(self._clock[NEXT])
 
     @property
     def nbytes(self) -> int:
@@ -143,7 +158,7 @@ class Ring:
         of the others."""
         self._widen(int(kept.max(initial=-1)) + 1)  # some it has not met yet
         for rows in (self._tail, self._head):
-            kernels.keep_groups(rows, kept)
+            keep_groups(rows, kept)
         numbers = np.full(self._groups, -1, np.int32)
         numbers[kept] = np.arange(kept.size)
         self._open.renumber(numbers, kept.size)
@@ -169,7 +184,7 @@ class Ring:
         """
         if not panes.size:
             return
-        assert panes[0] >= self._clock[kernels.NEXT], "a partial for a closed pane"
+        assert panes[0] >= self._clock[NEXT], "a partial for a closed pane"
         width = int(groups.max()) + 1
         self._open.append(
             Columns(panes, groups, ints, floats), self._all if places is None else places, width
@@ -178,7 +193,7 @@ class Ring:
 
     def is_behind(self, through: int) -> bool:
         """Whether panes up to `through` are still to be closed."""
-        return bool(self._clock[kernels.NEXT] <= through)
+        return bool(self._clock[NEXT] <= through)
 
     def close(self, through: int, windows: Windows, answers_max: int = 1 << 62) -> Answers:
         """Close every open pane up to `through`, in order; answer each window that ends at the
@@ -190,24 +205,24 @@ class Ring:
         """
         spans, due = self._spans(windows)
         order = self._open.due(through)
-        self._clock[kernels.USED] = 0
+        self._clock[USED] = 0
         chunks: list[_Chunk] = []
         wanting = written = 0
         while self.is_behind(through) and written < answers_max:
             chunk = self._chunk(due.size, wanting, answers_max - written)
             wanting = self._advance(through, order, spans, due, chunk)
-            written += int(self._clock[kernels.WRITTEN])
-            if self._clock[kernels.WRITTEN]:
-                chunks.append(chunk._replace(blocks=chunk.blocks[:, : self._clock[kernels.BLOCKS]]))
-        self._open.drop(int(self._clock[kernels.NEXT] - 1 + self._clock[kernels.ENTERED]))
+            written += int(self._clock[WRITTEN])
+            if self._clock[WRITTEN]:
+                chunks.append(chunk._replace(blocks=chunk.blocks[:, : self._clock[BLOCKS]]))
+        self._open.drop(int(self._clock[NEXT] - 1 + self._clock[ENTERED]))
         return _gather(chunks, due.size) if chunks else _nothing(due.size, self.layout)
 
     def _advance(self, through: int, order: Ints, spans: Ints, due: Ints, chunk: _Chunk) -> int:
         """Close panes until done or the chunk is full; returns the answers the next chunk must have
         room for."""
-        self._clock[kernels.WRITTEN] = self._clock[kernels.BLOCKS] = 0
+        self._clock[WRITTEN] = self._clock[BLOCKS] = 0
         ring = (self._clock, self._ops, self._all, self._tail, self._head, self._row, self._groups)
-        return int(kernels.advance(through, *ring, order, self._open.columns, spans, due, *chunk))
+        return int(advance(through, *ring, order, self._open.columns, spans, due, *chunk))
 
     def _spans(self, windows: Windows) -> tuple[Ints, Ints]:
         """The shapes as one array, and room for when each is due; kept, as most rounds have the
@@ -246,7 +261,7 @@ class Ring:
         if groups > self._row.ints.shape[2]:
             self._resize(_room(groups, self._row.ints.shape[2]))
         for rows in (self._tail, self._head):
-            kernels.clear_groups(self._ops, rows, self._groups, groups)
+            clear_groups(self._ops, rows, self._groups, groups)
         self._groups = groups
 
     def _resize(self, width: int) -> None:
@@ -285,7 +300,7 @@ def _gather(chunks: list[_Chunk], shapes: int) -> Answers:
     blocks = (
         chunks[0].blocks if len(chunks) == 1 else np.concatenate([c.blocks for c in chunks], axis=1)
     )
-    offsets, to, shape, end = kernels.sort_blocks(np.ascontiguousarray(blocks), shapes)
+    offsets, to, shape, end = sort_blocks(np.ascontiguousarray(blocks), shapes)
     total = end.size
     # of one pane: they have been written by shape
     if len(chunks) == 1 and blocks[1, 0] == blocks[1, -1]:
@@ -308,7 +323,7 @@ def _place(chunks: list[_Chunk], to: Ints, total: int) -> Columns:
     done = 0
     for chunk in chunks:
         blocks = chunk.blocks.shape[1]
-        kernels.place(to[done : done + blocks], chunk.blocks[2], chunk.answers, out)
+        place(to[done : done + blocks], chunk.blocks[2], chunk.answers, out)
         done += blocks
     return out
 

@@ -12,7 +12,7 @@ from headrace.families.windows.bands.band_groups import RingBandGroups, Taken
 from headrace.families.windows.bands.banding import Shapes, shapes_of
 from headrace.families.windows.measures import Arrangement, places_in
 from headrace.families.windows.plan import Program, RingPlan
-from headrace.families.windows.rings.kernels import Ops
+from headrace.families.windows.rings.arrays import Ops
 from headrace.families.windows.rings.ring import Answers, Ring, Windows, bytes_a_group
 from headrace.families.windows.rollup.feed import SlotRows
 from headrace.families.windows.sketches.sketch_stores import Values

@@ -36,7 +36,12 @@ from headrace.families.windows.cells import cell
 from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import COLUMNS, Arrangement, Measure
 from headrace.families.windows.plan import Slot
-from headrace.families.windows.rings.kernels import ADD, MAX, MIN, MOMENTS_N
+from headrace.families.windows.rings.arrays import (
+    ADD,
+    MAX,
+    MIN,
+    MOMENTS_N,
+)
 from headrace.families.windows.rings.ring import Layout
 from headrace.families.windows.rollup.groups import Evaluate, Groups
 from headrace.families.windows.rollup.kernels import (

@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.families.windows.rings.kernels import (
+from headrace.families.windows.rings.arrays import (
     ADD,
     INT_MAX,
     INT_MIN,
@@ -21,10 +21,8 @@ from headrace.families.windows.rings.kernels import (
     MOMENTS_N,
     Columns,
     Ops,
-    join_moments,
-    max_nan_last,
-    min_nan_last,
 )
+from headrace.families.windows.rings.join_kernels import join_moments, max_nan_last, min_nan_last
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.measures import Arrangement, Measure, arrange, places_in
 from headrace.families.windows.plan import Slot
-from headrace.families.windows.rings.kernels import Ints
+from headrace.families.windows.rings.arrays import Ints
 from headrace.sql.tree import Expr
 
 
