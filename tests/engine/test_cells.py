@@ -15,7 +15,7 @@ from headrace.config import Config
 from headrace.families.windows import plan
 from headrace.families.windows.bands import banding
 from headrace.families.windows.explain import assignment_of
-from headrace.families.windows.rings import rings
+from headrace.families.windows.rings import feeding
 from tests.engine import test_oracle as oracle
 from tests.engine.race import Race, row, rows_of
 from tests.streams import EPOCH_US
@@ -239,7 +239,7 @@ def test_a_crowd_that_is_too_large_leaves_and_the_others_go_on(
 ) -> None:
     """One round of many groups, every band of which has rows: found out while it is folded, not
     after."""
-    monkeypatch.setattr(rings, "FED_MAX", 1_000)
+    monkeypatch.setattr(feeding, "FED_MAX", 1_000)
     monkeypatch.setattr(banding, "ROWS_MAX", 2_000)
     race = Race(spark, tmp_path, config=Config.of(ring_bytes_max=400_000))
     ask = "SELECT k, count(*) AS c, window.end AS we FROM s WHERE x {} GROUP BY k, window(ts, {})"

@@ -14,7 +14,7 @@ from headrace.families.windows import plan
 from headrace.families.windows.pane_log import compaction_plan as fold_plan
 from headrace.families.windows.pane_log.background import Compactor
 from headrace.families.windows.pane_log.panes import PaneRound
-from headrace.families.windows.rings import answering, rings
+from headrace.families.windows.rings import answering, closing
 from headrace.runtime.ledger import Ledger
 from tests.engine.race import Race, Row, row, rows_of
 
@@ -69,7 +69,7 @@ def test_days_beside_seconds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.setattr(fold_plan, "FOLD_ROUNDS", 3)
-    monkeypatch.setattr(rings, "ANSWERS_MAX", 7)
+    monkeypatch.setattr(closing, "ANSWERS_MAX", 7)
     monkeypatch.setattr(answering, "ROWS_MAX", 5)
     r = Random(seed)
     race = Race(spark, tmp_path)

@@ -18,7 +18,7 @@ from headrace.config import Config
 from headrace.families.windows import plan as plan_module
 from headrace.families.windows.bands import waiting
 from headrace.families.windows.rings import answering as answering_module
-from headrace.families.windows.rings import idle
+from headrace.families.windows.rings import closing, idle
 from headrace.families.windows.rings import rings as rings_module
 from headrace.families.windows.rings.ring import Answers, Ring, bytes_a_group
 from headrace.families.windows.rollup.codes import codes_for
@@ -176,7 +176,7 @@ def test_rounds_with_groups_that_come_and_go(seed: int, most: int, restarts: boo
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(rings_module, "IDLE_ROUNDS", 1)
         patch.setattr(idle, "GROUPS_MIN", 0)
-        patch.setattr(rings_module, "ANSWERS_MAX", most)
+        patch.setattr(closing, "ANSWERS_MAX", most)
         patch.setattr(answering_module, "ROWS_MAX", most)
         run = Logged(Path(folder), Config())
         for i, sql in enumerate(QUERIES):
@@ -250,7 +250,7 @@ def test_crowds_with_groups_that_come_and_go(seed: int) -> None:
             ]
             rows += run.counted(new)
             run.round(new)
-            assert run.rings._crowds
+            assert run.rings._standing.crowds
             if r.random() < 0.1:
                 run.open()
         newest = run.ledger.newest

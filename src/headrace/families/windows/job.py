@@ -217,7 +217,7 @@ class WindowsWork:
                     pieces.add(blocks)
                     outcome.answers += answers
             outcome.blocks = pieces.last
-            self._rings.barred = {}
+            self._rings.barred.clear()
         outcome.files += [*pieces.marks, mark]
         outcome.keep["panes"] = self._rings.prune(round.watermark_us)
         figures, outcome.priced = self._load_meter.note(
