@@ -7,25 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.bench import (
-    joins,
-    joins_hotspots,
-    joins_intervals,
-    joins_kernels,
-    joins_routing,
-    joins_spark,
-)
-from headrace.bench.joins_kernels import band_speeds, events_per_s, select_speeds
+from headrace.bench.joins import benchmark, hotspots, intervals, kernels, on_spark, routing
+from headrace.bench.joins.kernels import band_speeds, events_per_s, select_speeds
+from headrace.bench.joins.workload import DOMAIN, draw_bands, draw_keyed_rows, draw_rectangles
 from headrace.bench.joins_picture import picture
-from headrace.bench.joins_workload import DOMAIN, draw_bands, draw_keyed_rows, draw_rectangles
 from headrace.bench.report import Report
 
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(joins_kernels, "BUDGET_S", 1e-3)
-    monkeypatch.setattr(joins_kernels, "EVENTS", 64)
-    monkeypatch.setattr(joins, "CHANGES", 20)
+    monkeypatch.setattr(kernels, "BUDGET_S", 1e-3)
+    monkeypatch.setattr(kernels, "EVENTS", 64)
+    monkeypatch.setattr(benchmark, "CHANGES", 20)
     monkeypatch.chdir(tmp_path)
 
 
@@ -84,12 +77,12 @@ def test_the_workload_is_that_of_the_thesis() -> None:
 
 
 def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    extent = joins.Extent((50, 200), (50, 200), 200, (600.0, 60.0), (0.1,), (10.0,), 500, (20,))
-    monkeypatch.setitem(joins.EXTENTS, True, extent)
-    for part in (joins_intervals, joins_hotspots, joins_routing, joins_spark):
+    extent = benchmark.Extent((50, 200), (50, 200), 200, (600.0, 60.0), (0.1,), (10.0,), 500, (20,))
+    monkeypatch.setitem(benchmark.EXTENTS, True, extent)
+    for part in (intervals, hotspots, routing, on_spark):
         monkeypatch.setattr(part, "run", lambda quick, tell: Report("", ()))
     told: list[str] = []
-    report = joins.run(True, told.append)
+    report = benchmark.run(True, told.append)
     names = {figure.name for figure in report.figures}
     assert {
         "band_ratio",
@@ -109,5 +102,5 @@ def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_picture_is_the_one_in_the_docs() -> None:
     """`make figures` draws it."""
-    kept = Path(joins.__file__).parents[3] / "docs" / "stabbing.svg"
+    kept = Path(benchmark.__file__).parents[4] / "docs" / "stabbing.svg"
     assert kept.read_text(encoding="utf-8") == picture()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headrace.bench import joins_intervals
-from headrace.bench.joins_intervals import (
+from headrace.bench.joins import intervals
+from headrace.bench.joins.intervals import (
     LINE,
     SHARES,
     clustered,
@@ -38,8 +38,8 @@ def test_unclustered_sets_have_many_groups() -> None:
 
 
 def test_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joins_intervals, "is_peer_there", lambda: False)
-    monkeypatch.setattr(joins_intervals, "REPEATS", 1)
+    monkeypatch.setattr(intervals, "is_peer_there", lambda: False)
+    monkeypatch.setattr(intervals, "REPEATS", 1)
     told: list[str] = []
     names = {figure.name for figure in run(True, told.append).figures}
     assert told[0] == "superintervals is not installed: ours alone"
@@ -52,6 +52,6 @@ def test_ours_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_beside_the_peer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joins_intervals, "REPEATS", 1)
+    monkeypatch.setattr(intervals, "REPEATS", 1)
     names = {figure.name for figure in compare("clustered_40th", 5_000, lambda _: None)}
     assert {"clustered_40th_5000_peer_ids_ns", "clustered_40th_5000_records_ratio"} <= names

@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headrace.bench import joins_hotspots, joins_routing
-from headrace.bench.joins_routing import Extent, Outcome, b_with, cases, check, outcome, worst
-from headrace.bench.joins_workload import DOMAIN, draw_joined_rows, hot_shares, zipf_shares
+from headrace.bench.joins import hotspots, routing
+from headrace.bench.joins.routing import Extent, Outcome, b_with, cases, check, outcome, worst
+from headrace.bench.joins.workload import DOMAIN, draw_joined_rows, hot_shares, zipf_shares
 from headrace.families.joins.selects.methods import METHODS
 
 TINY = Extent((2_000,), (0.1,), (1_500.0,))
@@ -23,15 +23,15 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         "GROUPS": 100,
         "BUDGET_S": 1e-3,
     }.items():
-        monkeypatch.setattr(joins_routing, name, value)
-    monkeypatch.setattr(joins_hotspots, "ROWS", 2_000)
-    monkeypatch.setattr(joins_hotspots, "EVENTS", 64)
+        monkeypatch.setattr(routing, name, value)
+    monkeypatch.setattr(hotspots, "ROWS", 2_000)
+    monkeypatch.setattr(hotspots, "EVENTS", 64)
 
 
 def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(joins_routing.EXTENTS, True, TINY)
+    monkeypatch.setitem(routing.EXTENTS, True, TINY)
     told: list[str] = []
-    flat = joins_routing.run(True, told.append).flat()
+    flat = routing.run(True, told.append).flat()
     assert len(told) == 6
     for name in ("spread_2000", "popular_2000", "popular_joining_0.1", "spread_having_1500"):
         for way in ("groups", "select_first", "join_first", "router", "opt"):
@@ -107,13 +107,13 @@ def test_misses_are_told() -> None:
 
 
 def test_hotspots_hold_the_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    extent = joins_hotspots.Extent(20_000, 100, (0.0, 0.5, 1.0))
+    extent = hotspots.Extent(20_000, 100, (0.0, 0.5, 1.0))
     for share, scattered in ((0.0, 20_000), (0.5, 10_000), (1.0, 0)):
-        shape = joins_hotspots.workload(extent, share).methods.shape
+        shape = hotspots.workload(extent, share).methods.shape
         assert shape.scattered == pytest.approx(scattered, abs=1_500)
         assert shape.hot_groups in (0, 9, 10)
-    monkeypatch.setitem(joins_hotspots.EXTENTS, True, joins_hotspots.Extent(2_000, 50, (0.5, 1.0)))
-    flat = joins_hotspots.run(True, lambda _: None).flat()
+    monkeypatch.setitem(hotspots.EXTENTS, True, hotspots.Extent(2_000, 50, (0.5, 1.0)))
+    flat = hotspots.run(True, lambda _: None).flat()
     assert all(
         float(str(flat[f"hotspots_{share}_{method}_per_s"])) > 0
         for share in (50, 100)

@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.bench import joins_spark
-from headrace.bench.joins_peer import Counted, Peer
-from headrace.bench.joins_spark import STAGES, Extent, beside, measure
-from headrace.bench.joins_workload import Bands, draw_bands, draw_events, draw_rows
+from headrace.bench.joins import on_spark
+from headrace.bench.joins.on_spark import STAGES, Extent, beside, measure
+from headrace.bench.joins.spark_peer import Counted, Peer
+from headrace.bench.joins.workload import Bands, draw_bands, draw_events, draw_rows
 
 SMALL = Extent(40, 300, 1, 50)
 
 
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joins_spark, "ROWS", 200)
+    monkeypatch.setattr(on_spark, "ROWS", 200)
 
 
 def test_the_peer_counts_every_pair_that_has_a_row(spark: SparkSession) -> None:
@@ -60,11 +60,11 @@ def test_counts_that_differ_are_no_figure() -> None:
 def test_queries_that_are_read_have_answers_but_not_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(joins_spark, "READ", 1)
+    monkeypatch.setattr(on_spark, "READ", 1)
     bands = Bands(np.array([0, 0, 90_000]), np.array([9_000, 10, 90_001]))
     s = np.arange(0, 10_000)
-    monkeypatch.setattr(joins_spark, "ANSWERS_MAX", 200_000)
-    assert joins_spark._modest(bands, s, 10_000) == [1]
+    monkeypatch.setattr(on_spark, "ANSWERS_MAX", 200_000)
+    assert on_spark._modest(bands, s, 10_000) == [1]
 
 
 def test_records_are_those_of_the_round(tmp_path: Path) -> None:
@@ -75,4 +75,4 @@ def test_records_are_those_of_the_round(tmp_path: Path) -> None:
     table = pa.table({name: pa.array(own, pa.int32()) for name, own in columns.items()})
     with pa.ipc.new_file(path, table.schema) as writer:
         writer.write_table(table)
-    assert joins_spark.affected_pairs(bands, [path]) == 3
+    assert on_spark.affected_pairs(bands, [path]) == 3

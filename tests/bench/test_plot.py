@@ -37,7 +37,7 @@ def _drawing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return Report("weave", (Figure("ratio", 0.5),), draw(PANELS, Path("bench"), "weave", "key"))
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "headrace.bench.weave", SimpleNamespace(run=run))
+    monkeypatch.setitem(sys.modules, "headrace.bench.weave.benchmark", SimpleNamespace(run=run))
 
 
 @pytest.mark.usefixtures("_drawing")

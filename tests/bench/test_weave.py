@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.bench.weave_costs import costs_of, mean_costs, policies
-from headrace.bench.weave_drift import CHECK_EVERY, drift, from_scratch, pairs_compared
-from headrace.bench.weave_workload import TEMPLATES, Workload
+from headrace.bench.weave.costs import costs_of, mean_costs, policies
+from headrace.bench.weave.drift import CHECK_EVERY, drift, from_scratch, pairs_compared
+from headrace.bench.weave.workload import TEMPLATES, Workload
 from headrace.families.windows.weave.edges import Shape
 
 

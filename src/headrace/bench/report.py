@@ -1,6 +1,7 @@
 """What a benchmark gives: figures, each beside the published one, and a plot.
 
-A benchmark is a module of this package named in BENCHMARKS, with
+A benchmark is a module of this package named in BENCHMARKS, or `benchmark.py` in a folder of that
+name, with
 
     def run(quick: bool, tell: Callable[[str], None]) -> Report
 
@@ -29,6 +30,7 @@ BENCHMARKS: Mapping[str, str] = {
     "joins": "hundreds of thousands of standing joins against the methods without groups, kernels alone",
     "weave": "Weave Share's figures: which windows share trees, and what that costs",
 }
+FOLDERS = ("joins", "weave")
 
 Run = Callable[[bool, Callable[[str], None]], "Report"]
 
@@ -112,5 +114,6 @@ def benchmark(name: str) -> Run:
         raise HeadraceError(
             "unknown benchmark", value=name, choices=near(name, BENCHMARKS), code="BENCH"
         )
-    run: Run = import_module(f"headrace.bench.{name}").run
+    module = f"{name}.benchmark" if name in FOLDERS else name
+    run: Run = import_module(f"headrace.bench.{module}").run
     return run

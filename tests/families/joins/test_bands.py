@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headrace.bench import band_rivals
+from headrace.bench.joins import band_rivals
 from headrace.families.joins.bands.index import BandIndex
 from headrace.families.joins.bands.kernels import Runs
 from headrace.families.joins.bands.scattered import Scattered

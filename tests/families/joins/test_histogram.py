@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from headrace.bench.histogram_rivals import EqualWidth, Optimal
-from headrace.bench.joins_histogram import (
+from headrace.bench.joins.histogram import (
     LITERAL,
     READINGS,
     Reading,
@@ -23,6 +22,7 @@ from headrace.bench.joins_histogram import (
     figure,
     intervals,
 )
+from headrace.bench.joins.histogram_rivals import EqualWidth, Optimal
 from headrace.families.joins.intervals.histogram import Shares, allot, stabbing
 from headrace.families.joins.intervals.histogram_kernels import cluster, fit
 from headrace.families.joins.intervals.stab_counts import Counts, Density, Steps

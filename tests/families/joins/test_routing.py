@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.bench.joins_workload import (
+from headrace.bench.joins.workload import (
     draw_joined_events,
     draw_joined_rows,
     draw_keyed_events,

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.bench.weave_naive import FIRST, NAIVE, SECOND, THIRD, weave_naively
-from headrace.bench.weave_rivals import (
+from headrace.bench.weave.naive import FIRST, NAIVE, SECOND, THIRD, weave_naively
+from headrace.bench.weave.rivals import (
     exhaustive,
     insert_then_weave,
     local_search,
@@ -20,7 +20,7 @@ from headrace.bench.weave_rivals import (
     random_share,
     shared,
 )
-from headrace.bench.weave_workload import HUMAN, TEMPLATES, Workload
+from headrace.bench.weave.workload import HUMAN, TEMPLATES, Workload
 from headrace.errors import PlanError
 from headrace.families.windows.weave.blocks import weave_nodes
 from headrace.families.windows.weave.edges import Shape, edge_rate

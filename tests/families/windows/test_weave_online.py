@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.bench.weave_workload import Workload
+from headrace.bench.weave.workload import Workload
 from headrace.errors import PlanError
 from headrace.families.windows.weave import forest
 from headrace.families.windows.weave.edges import Shape

@@ -1,7 +1,7 @@
 """Band joins whose ranges have few points in common: an event goes along ranges and rows, whatever
 the groups.
 
-This is the merge of `headrace/bench/band_rivals.py` with three differences.  Rows that no range can
+This is the merge of `headrace/bench/joins/band_rivals.py` with three differences.  Rows that no range can
 reach are not looked at, nor ranges that no row can.  If there are many more of one than of the
 other, each of the few looks for its place among the many, by steps that double.  And who is
 affected is listed.

@@ -17,13 +17,13 @@ from time import perf_counter
 
 import numpy as np
 
-from headrace.bench.weave_rivals import (
+from headrace.bench.weave.rivals import (
     insert_then_weave,
     local_search,
     no_share,
     random_share,
 )
-from headrace.bench.weave_workload import Workload
+from headrace.bench.weave.workload import Workload
 from headrace.families.windows.weave.edges import Shape, edge_rate
 from headrace.families.windows.weave.weave import Plan, weave
 

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.bench.joins_workload import DOMAIN, Bands
+from headrace.bench.joins.workload import DOMAIN, Bands
 from headrace.relations.arrays import Ints
 
 if TYPE_CHECKING:

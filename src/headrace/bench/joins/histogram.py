@@ -14,7 +14,7 @@ from math import sqrt
 
 import numpy as np
 
-from headrace.bench.histogram_rivals import EqualWidth, Optimal
+from headrace.bench.joins.histogram_rivals import EqualWidth, Optimal
 from headrace.families.joins.intervals.histogram import Shares, stabbing
 from headrace.families.joins.intervals.stab_counts import Density, Steps
 from headrace.relations.arrays import Floats

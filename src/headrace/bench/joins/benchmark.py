@@ -1,8 +1,8 @@
 """Benchmark `joins`: standing joins by the hundred thousand, beside the methods the thesis compares
 with.
 
-Kernels alone, in one thread, all compiled: figures 4.7 to 4.21.  `joins_kernels.py` says what a
-method is given and what counts as its work.  Then the engine on Spark (`joins_spark.py`).
+Kernels alone, in one thread, all compiled: figures 4.7 to 4.21.  `kernels.py` says what a
+method is given and what counts as its work.  Then the engine on Spark (`on_spark.py`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,9 @@ from time import perf_counter
 
 import numpy as np
 
-from headrace.bench import (
-    joins_histogram,
-    joins_hotspots,
-    joins_intervals,
-    joins_routing,
-    joins_spark,
-)
-from headrace.bench.joins_kernels import OUTPUT, SEED, Speeds, band_speeds, select_speeds
-from headrace.bench.joins_workload import draw_bands
+from headrace.bench.joins import histogram, hotspots, intervals, on_spark, routing
+from headrace.bench.joins.kernels import OUTPUT, SEED, Speeds, band_speeds, select_speeds
+from headrace.bench.joins.workload import draw_bands
 from headrace.bench.plot import Curve, Panel, draw
 from headrace.bench.report import Figure, Report, machine, verdict
 from headrace.families.joins.intervals.histogram import stabbing
@@ -65,7 +59,7 @@ EXTENTS = {
         (0.001, 0.01, 0.1, 0.3),
         (10.0, 100.0, 1_000.0, 5_000.0),
         500_000,
-        joins_histogram.BUCKETS,
+        histogram.BUCKETS,
     ),
 }
 
@@ -82,7 +76,7 @@ def run(quick: bool, tell: Tell) -> Report:
     )
     for measure in measures:
         measure()
-    for part in (joins_intervals, joins_hotspots, joins_routing, joins_spark):
+    for part in (intervals, hotspots, routing, on_spark):
         bench.figures += part.run(quick, tell).figures
     key = "events a second, one thread, output left out"
     picture = draw(bench.panels, Path("bench"), "joins", key)
@@ -210,12 +204,12 @@ class Bench:
     def histogram(self) -> None:
         """Figure 4.12: how many ranges a value stabs, estimated."""
         self._tell("histograms")
-        lo, hi = joins_histogram.intervals(SEED)
+        lo, hi = histogram.intervals(SEED)
         stabbing(lo, hi, 20)
         began = perf_counter()
         stabbing(lo, hi, 20)
         took = perf_counter() - began
-        for row in joins_histogram.figure(SEED, buckets=self.extent.buckets):
+        for row in histogram.figure(SEED, buckets=self.extent.buckets):
             published = "14.9%, equal width 70%" if row.buckets == 20 else ""
             note = f"equal width {row.equal_width:.1%}, optimal on a sample {row.optimal:.1%}"
             if row.buckets == 20:

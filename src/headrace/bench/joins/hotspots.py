@@ -4,7 +4,7 @@ As published: 500,000 queries, of which the 500 largest stabbing groups hold 10%
 each workload such that those are the hotspots.  That 500 groups hold 10% is read as 5,000 groups of
 one size, the number section 4.2.2 argues with; the 500 get larger at the expense of the others.
 How often an event's a is within a query's range is not told: 10%, as for figure 4.7.  Ranges of a
-and events are those of `joins_routing.py`, rows 100,000 as in table 4.1. A workload without
+and events are those of `routing.py`, rows 100,000 as in table 4.1. A workload without
 hotspots is added, and so are methods that the thesis leaves out of this figure.
 """
 
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.bench.joins_routing import Case, alone, check
-from headrace.bench.joins_workload import (
+from headrace.bench.joins.routing import Case, alone, check
+from headrace.bench.joins.workload import (
     draw_joined_events,
     draw_joined_rows,
     draw_popular,

@@ -3,7 +3,7 @@ points.
 
 The optimizer is measured, not a stream: costs are operations a second by the paper's model, times
 are of planning. Every normalised panel has three curves: the paper's operator, the same trees with
-the O(1) final operator, and our one set of panes (`weave_costs.py`).  Workloads are seeded; where
+the O(1) final operator, and our one set of panes (`costs.py`).  Workloads are seeded; where
 there are several seeds, costs are means over them.
 """
 
@@ -19,9 +19,9 @@ from pathlib import Path
 
 from headrace.bench.plot import Curve, Panel, draw
 from headrace.bench.report import Figure, Report, commit
-from headrace.bench.weave_costs import LOCAL_SEARCH, Costs, mean_costs, policies
-from headrace.bench.weave_drift import change_ms, drift, from_scratch, plan_seconds, variant_seconds
-from headrace.bench.weave_workload import DIVISORS, TEMPLATES, Workload
+from headrace.bench.weave.costs import LOCAL_SEARCH, Costs, mean_costs, policies
+from headrace.bench.weave.drift import change_ms, drift, from_scratch, plan_seconds, variant_seconds
+from headrace.bench.weave.workload import DIVISORS, TEMPLATES, Workload
 from headrace.families.windows.weave.online import REACH
 
 Tell = Callable[[str], None]

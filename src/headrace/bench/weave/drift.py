@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from statistics import mean, median
 from time import perf_counter
 
-from headrace.bench.weave_naive import FIRST, NAIVE, SECOND, THIRD, weave_naively
-from headrace.bench.weave_workload import Workload
+from headrace.bench.weave.naive import FIRST, NAIVE, SECOND, THIRD, weave_naively
+from headrace.bench.weave.workload import Workload
 from headrace.families.windows.weave.edges import Shape
 from headrace.families.windows.weave.online import OnlineWeave, rebuild
 from headrace.families.windows.weave.weave import weave

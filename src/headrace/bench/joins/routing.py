@@ -33,7 +33,7 @@ from time import thread_time_ns
 
 import numpy as np
 
-from headrace.bench.joins_workload import (
+from headrace.bench.joins.workload import (
     DOMAIN,
     draw_joined_events,
     draw_joined_rows,

@@ -15,8 +15,8 @@ from time import perf_counter
 
 import numpy as np
 
-from headrace.bench import band_rivals
-from headrace.bench.joins_workload import (
+from headrace.bench.joins import band_rivals
+from headrace.bench.joins.workload import (
     draw_bands,
     draw_events,
     draw_keyed_events,

@@ -2,7 +2,7 @@
 in the home.
 
 Rows of S are loaded first, in a round of their own.  Then come the rounds of R: one with the events
-that the peer is given too (`joins_peer.py`), one to warm up, and those that are measured.  Events a
+that the peer is given too (`spark_peer.py`), one to warm up, and those that are measured.  Events a
 second are those of whole cycles, from commit to commit.  The peer is given the same queries and
 rows of S; it has to count the pairs of event and query that ours has in its records, and the two
 counts are compared.
@@ -26,8 +26,8 @@ import pyarrow as pa
 from numpy.random import Generator
 
 from headrace.bench.feed import write_file
-from headrace.bench.joins_peer import Counted, Peer
-from headrace.bench.joins_workload import (
+from headrace.bench.joins.spark_peer import Counted, Peer
+from headrace.bench.joins.workload import (
     ROWS,
     Bands,
     draw_bands,

@@ -1,5 +1,4 @@
-"""Benchmark `joins_intervals`: standing intervals that a value stabs, beside PyPI's
-`superintervals`, in one thread.
+"""Standing intervals that a value stabs, beside PyPI's `superintervals`, in one thread.
 
 Unclustered sets have short intervals, of like or of very unlike lengths; clustered ones have the
 midpoints and lengths of the thesis (table 4.1), in some 50 stabbing groups.  Ours count, return

@@ -1,0 +1,1 @@
+"""Standing joins: the figures of the thesis, the methods ours are measured against, and Spark."""
