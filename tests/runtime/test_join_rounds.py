@@ -21,7 +21,7 @@ from headrace.errors import HeadraceError, HomeError
 from headrace.families.joins import job
 from headrace.families.joins.levels.level_store import LevelStore
 from headrace.families.joins.levels.probing import Report, Task, take_batch
-from headrace.families.joins.reading.history import History
+from headrace.relations.history import History
 from headrace.sql.bind import bind
 from tests.runtime.joined import (
     NAMES,

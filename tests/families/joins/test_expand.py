@@ -16,13 +16,13 @@ from headrace.config import Config
 from headrace.errors import ServingError
 from headrace.families.joins.reading import join_log as expand
 from headrace.families.joins.reading import pairs
-from headrace.families.joins.reading.history import LONG_AGO, History
 from headrace.families.joins.reading.join_log import JoinReader
 from headrace.families.joins.reading.notices import Notices
 from headrace.families.joins.reading.pairs import Run
 from headrace.families.joins.reading.turn_batches import pairs_in
 from headrace.reading import Answer, watch_answers
 from headrace.relations.arrays import Ints
+from headrace.relations.history import LONG_AGO, History
 from headrace.relations.store import INDEX_BITS, Store
 from headrace.runtime.ledger import Ledger, Manifest
 from headrace.runtime.waking import CommitSignal

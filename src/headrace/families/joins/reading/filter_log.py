@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from headrace.catalog.catalog import Registered
 from headrace.families.joins.plan import Share
-from headrace.families.joins.reading.history import History
 from headrace.families.joins.reading.remaining_conditions import (
     answers_of,
     empty_answer,
     never_asked,
 )
 from headrace.relations.attributes import keys
+from headrace.relations.history import History
 from headrace.relations.rounds import KeptRound
 from headrace.relations.store import Store
 from headrace.sql.query import Query

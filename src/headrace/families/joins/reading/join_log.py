@@ -22,8 +22,14 @@ from headrace.catalog.catalog import Registered
 from headrace.errors import ServingError
 from headrace.families.joins.plan import Share, filter_share, horizon_us, share
 from headrace.families.joins.reading.filter_log import FilterLog
-from headrace.families.joins.reading.history import NEVER, History
-from headrace.families.joins.reading.meeting import NO_PAIRS, Meeting, Pairs, events_of, paired
+from headrace.families.joins.reading.meeting import (
+    NO_PAIRS,
+    Meeting,
+    Pairs,
+    events_of,
+    image_of,
+    paired,
+)
 from headrace.families.joins.reading.pairs import Run, expanded
 from headrace.families.joins.reading.remaining_conditions import (
     Asked,
@@ -35,6 +41,7 @@ from headrace.families.joins.reading.remaining_conditions import (
 from headrace.families.joins.reading.rows_there import RowsThere
 from headrace.families.joins.reading.turn_batches import Events
 from headrace.relations.arrays import Ints
+from headrace.relations.history import NEVER, History
 from headrace.relations.rounds import KeptRound
 from headrace.relations.store import Store
 from headrace.runtime.ledger import Ledger
@@ -238,7 +245,7 @@ class JoinLog:
         events, other = self._events(side, rounds), self._sides[1 - side]
         if not events.row.size:
             return []
-        image = other.image(self._share.shape, 1 - side, events.span)
+        image = image_of(self._store, self._share.shape, 1 - side, other, events.span)
         return self._meeting.pairs(side, events, image, other.narrowed, self._answered, size)
 
     def _answered(self, side: int, events: Events, runs: Sequence[Run]) -> Pairs:

@@ -9,14 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from headrace.errors import ServingError
-from headrace.families.joins.levels.level_store import attributes
+from headrace.families.joins.levels.level_store import attributes, image_key
 from headrace.families.joins.plan import JoinShape, Share
-from headrace.families.joins.reading.image_cache import Narrowed
 from headrace.families.joins.reading.pairs import Run, runs_of
 from headrace.families.joins.reading.turn_batches import Events, blocks, pairs_in
 from headrace.relations.arrays import Ints
+from headrace.relations.attributes import Attribute
+from headrace.relations.history import History
 from headrace.relations.image import Image
 from headrace.relations.row_files import KIND, SIGN, RowFile
+from headrace.relations.spans import Narrowed, Span
 from headrace.relations.store import INDEX_BITS, OK, Store
 
 
@@ -47,6 +49,16 @@ def events_of(store: Store, shape: JoinShape, side: int, file: RowFile, turn: in
     sign = rows.column(SIGN).to_numpy()[here].astype(np.int64)
     at, since = np.full(here.size, turn), np.zeros(here.size, np.int64)
     return Events(number | here, b.values[here], a.values[here], sign, at, since)
+
+
+def image_of(store: Store, shape: JoinShape, side: int, history: History, span: Span) -> Image:
+    """The rows of a side that were there in a span, among some that were not, in order of what they
+    meet by."""
+
+    def of_file(file: RowFile) -> tuple[Attribute, Attribute]:
+        return attributes(shape, side, store.table(file))
+
+    return history.image(image_key(history.relation, shape, side), of_file, span)
 
 
 @dataclass(frozen=True, slots=True)

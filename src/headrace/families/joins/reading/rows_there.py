@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.families.joins.reading.history import History
-from headrace.families.joins.reading.image_cache import Span
-from headrace.families.joins.reading.meeting import Meeting, Pairs, events_of, paired
+from headrace.families.joins.reading.meeting import Meeting, Pairs, events_of, image_of, paired
 from headrace.families.joins.reading.pairs import Run, expanded
 from headrace.families.joins.reading.turn_batches import Events
+from headrace.relations.history import History
 from headrace.relations.image import Image
 from headrace.relations.rounds import KeptRound
+from headrace.relations.spans import Span
 from headrace.relations.store import Store
 from headrace.values import Relation
 
@@ -52,7 +52,8 @@ class RowsThere:
         if not events.row.size:
             return []
         until, since = self.turns[1], self._begin(1 - side)
-        image = other.image(self.meeting.share.shape, 1 - side, Span(until, until, since))
+        shape, span = self.meeting.share.shape, Span(until, until, since)
+        image = image_of(self.store, shape, 1 - side, other, span)
         image = other.narrowed(image, Span(until + 1, until, since))
 
         def narrowed(image: Image, span: Span) -> Image:

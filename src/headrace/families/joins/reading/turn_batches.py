@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.families.joins.reading.image_cache import Narrowed, Span
 from headrace.families.joins.reading.pairs import Run
 from headrace.relations.arrays import Ints, Numbers
 from headrace.relations.attributes import Mask
 from headrace.relations.image import Image
+from headrace.relations.spans import Narrowed, Span
 
 FEW = 1_024
 

@@ -1,4 +1,4 @@
-"""All committed rows of a relation, with the turns in which each came and went: what readers join.
+"""All committed rows of a relation, with the turns in which each came and went: for who reads them.
 
 A row is there for the events of a turn if it came before, and has not gone before.  So answers of
 any turn are made whenever somebody asks, whatever came and went since.
@@ -10,19 +10,18 @@ up to that one, and once more for later ones.  The new row tells when the old on
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
-from headrace.families.joins.plan import JoinShape
-from headrace.families.joins.reading.image_cache import Span, Spans
 from headrace.relations.arrays import Ints
 from headrace.relations.attributes import Mask
 from headrace.relations.image import Image
 from headrace.relations.rounds import ALL, FOLDER, KeptRound, KeptRounds, first_turn
 from headrace.relations.row_files import CAME, RowFile
-from headrace.relations.store import INDEX_BITS, NO_ROWS, Store
+from headrace.relations.spans import Span, Spans
+from headrace.relations.store import INDEX_BITS, NO_ROWS, OfFile, Store
 from headrace.runtime.ledger import Ledger
 
 NEVER = np.iinfo(np.int64).max
@@ -215,9 +214,11 @@ class History:
 
     # -- images ------------------------------------------------------------------------------------
 
-    def image(self, shape: JoinShape, side: int, span: Span) -> Image:
-        """The rows that were there in a span, among some that were not."""
-        return self._spans.image(shape, side, span)
+    def image(self, key: Hashable, of_file: OfFile, span: Span) -> Image:
+        """The rows that were there in a span, among some that were not, in order of attributes of
+        theirs; what these are `of_file` says for each file, and the key tells one such from
+        another."""
+        return self._spans.image(key, of_file, span)
 
     def _files(self, first: int, last: int) -> Sequence[RowFile]:
         """Of turns from one up to another."""

@@ -13,11 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.families.joins.levels.level_store import attributes
-from headrace.families.joins.plan import JoinShape
 from headrace.relations.image import Image
 from headrace.relations.row_files import RowFile
-from headrace.relations.store import INDEX_BITS, Store, coming
+from headrace.relations.store import INDEX_BITS, OfFile, Store, coming
 
 TURNS = 64
 SPANS_MAX = 64
@@ -51,15 +49,14 @@ class Spans:
         self._narrowed = narrowed
         self._kept: OrderedDict[tuple[Hashable, int], tuple[Span, Image]] = OrderedDict()
 
-    def image(self, shape: JoinShape, side: int, asked: Span) -> Image:
-        """All rows of a side of a shape that were there in a span; and a few that were not."""
-        key = shape.kind, shape.meets[side], shape.ranged[side], asked.last - asked.first >= TURNS
+    def image(self, attributes: Hashable, of_file: OfFile, asked: Span) -> Image:
+        """All rows that were there in a span; and a few that were not."""
+        key = attributes, asked.last - asked.first >= TURNS
         first = asked.first - asked.first % TURNS
         span, image = self._begun(key, Span(first, asked.last, asked.since))
         if span.last < asked.last:
-            image = self._with(
-                image, self._files(max(span.last + 1, span.since), asked.last), shape, side
-            )
+            files = self._files(max(span.last + 1, span.since), asked.last)
+            image = self._with(image, files, of_file)
             span = span._replace(last=asked.last)
         self._kept[key, first] = span, image
         while len(self._kept) > SPANS_MAX:
@@ -80,12 +77,11 @@ class Spans:
         early = early._replace(last=span.last, since=max(span.since, early.since))
         return early, self._narrowed(image, early)
 
-    def _with(self, image: Image, files: Sequence[RowFile], shape: JoinShape, side: int) -> Image:
+    def _with(self, image: Image, files: Sequence[RowFile], of_file: OfFile) -> Image:
         parts = []
         for file in files:
-            rows = self._store.table(file)
-            b, c = attributes(shape, side, rows)
-            here = np.flatnonzero(b.valid & c.valid & coming(rows))
+            b, c = of_file(file)
+            here = np.flatnonzero(b.valid & c.valid & coming(self._store.table(file)))
             number = self._store.number(self._relation, file) << INDEX_BITS
             parts.append((b.values[here], c.values[here], number | here))
         if not parts:
