@@ -16,7 +16,6 @@ from headrace.bench import (
     joins_spark,
 )
 from headrace.bench.joins_kernels import band_speeds, events_per_s, select_speeds
-from headrace.bench.joins_picture import picture
 from headrace.bench.joins_workload import DOMAIN, draw_bands, draw_keyed_rows, draw_rectangles
 from headrace.bench.report import Report
 
@@ -105,9 +104,3 @@ def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     } <= names
     assert report.plot is not None and report.plot.path is not None
     assert report.plot.path.exists() and told
-
-
-def test_the_picture_is_the_one_in_the_docs() -> None:
-    """`make figures` draws it."""
-    kept = Path(joins.__file__).parents[3] / "docs" / "stabbing.svg"
-    assert kept.read_text(encoding="utf-8") == picture()
