@@ -3,6 +3,9 @@ with.
 
 Kernels alone, in one thread, all compiled: figures 4.7 to 4.21.  `joins_kernels.py` says what a
 method is given and what counts as its work.  Then the engine on Spark (`joins_spark.py`).
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations

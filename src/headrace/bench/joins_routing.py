@@ -21,6 +21,9 @@ the thesis, and chosen here:
 
 Of SJ-JoinFirst-S, which the thesis's router never chose, there is nothing here.  Output is left
 out, as in the thesis.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """Rows and standing joins as in the thesis's table 4.1: R.B and the selected attributes uniform
 over the domain, S.B normal, middles of the ranges of b and c uniform, lengths normal.  Numbers are
-whole.  No clock in here."""
+whole.  No clock in here.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Band joins by stabbing groups, compiled (thesis 4.3.1).
+"""Band joins by stabbing groups, compiled.
 
 A band join asks for rows of S whose b is, less that of the event, within [lo, hi].  For an event,
 rows of S in order of b are in order of that difference too, whatever a subtraction of doubles
@@ -9,6 +9,9 @@ affected ones: two counts say which.
 
 Groups are the outer loop and events come by b: then the place in S only moves forward, and what a
 group has stays in the cache.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.3.1.
 """
 
 from __future__ import annotations
