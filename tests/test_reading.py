@@ -42,7 +42,7 @@ class Kept:
 LOG = Kept({3: [10, 11, 12], 4: [], 5: [20], 7: [30, 31], 8: []})
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 6, 7])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7])
 def test_pages_are_the_whole_log_each_answer_once(limit: int) -> None:
     pages: list[list[int]] = []
     after = None

@@ -40,7 +40,7 @@ class Drawing:
         self._parts.append(f'<line {ends} stroke="{colour}" stroke-width="{width_px}"{dashed}/>')
 
     def arrow(self, start: tuple[float, float], end: tuple[float, float]) -> None:
-        """From left to right."""
+        """A line with a tip at its end, which points to the right."""
         (x, y), tip = end, 5
         self.line(start, (x - tip, y), GREY, 1.4)
         points = f"{x:.1f},{y:.1f} {x - 2 * tip:.1f},{y - tip:.1f} {x - 2 * tip:.1f},{y + tip:.1f}"

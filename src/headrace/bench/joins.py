@@ -46,7 +46,7 @@ CHANGES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """Sizes of what a run measures: all of them, or fewer with `--quick`."""
 
     bands: tuple[int, ...]
     selects: tuple[int, ...]

@@ -149,7 +149,7 @@ def _band_rivals(lo: Ints, hi: Ints, rows: Ints, events: Ints) -> dict[str, Meth
 
 
 def _room(counts: Ints) -> Runs:
-    """For so many answers."""
+    """Empty columns for so many answers, given how many each event has."""
     return Runs(*(np.empty(int(counts.sum()), np.int64) for _ in range(4)))
 
 

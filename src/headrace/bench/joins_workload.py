@@ -34,12 +34,12 @@ def draw_bands(rng: Generator, count: int, length: float) -> Bands:
 
 
 def draw_rows(rng: Generator, rows: int = ROWS) -> Ints:
-    """S.B, in order."""
+    """Values of b of the rows of S, in order."""
     return np.sort(_whole(rng.normal(DOMAIN / 2, DOMAIN / 10, rows)))
 
 
 def draw_events(rng: Generator, count: int) -> Ints:
-    """R.B, in order."""
+    """Values of b of the events, which are rows of R, in order."""
     return np.sort(rng.integers(0, DOMAIN, count))
 
 

@@ -37,7 +37,7 @@ KEY = "—  the paper's operator      - -  the same trees, O(1) final operator  
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """Sizes of what a run measures: all of them, or fewer with `--quick`."""
 
     seeds: int
     sizes: tuple[int, ...]

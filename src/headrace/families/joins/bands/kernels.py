@@ -190,7 +190,7 @@ def write_runs(
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def write_run(out: Runs, to: int, event: int, query: int, first: int, last: int) -> int:
-    """Where the next one goes."""
+    """Write one answer at `to`; the place of the next."""
     out.event[to], out.query[to], out.first[to], out.last[to] = event, query, first, last
     return to + 1
 

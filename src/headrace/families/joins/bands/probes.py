@@ -126,7 +126,7 @@ class Bands:
         return best if seconds[best] < (1 - SAVED_MIN) * seconds[every] else every
 
     def _seconds(self, hot: int, rows: Sequence[Numbers], b: Numbers) -> float:
-        """Of an event."""
+        """What an event is estimated to take if so many groups are hot."""
         steps = listed = 0
         if hot < self._sizes.size:
             own = self._rest(hot)

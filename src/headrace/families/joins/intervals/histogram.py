@@ -99,7 +99,7 @@ class Side:
         return found
 
     def put(self, buckets: int, jumps: Floats) -> None:
-        """Add this side's histogram."""
+        """Add the histogram of this side, in so many buckets, to the jumps of the whole one."""
         starts = self.starts(buckets)
         weight = np.add.reduceat(self.weights, starts)
         levels = np.add.reduceat(self.weights * self.heights, starts) / weight

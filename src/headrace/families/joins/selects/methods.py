@@ -248,7 +248,7 @@ def _by_size(group: Ints32, alpha: float) -> tuple[Ints32, int]:
 
 
 def _first_groups(index: SelectIndex, count: int) -> SelectIndex:
-    """Nodes keep their numbers."""
+    """An index of the first groups alone; its nodes keep their numbers."""
     own = index.groups
     first = own._replace(
         point=own.point[:count],

@@ -142,7 +142,7 @@ class Packed:
 
 
 def _spans(boxes: Boxes) -> Boxes:
-    """What each LEAF neighbours span."""
+    """The rectangle around each run of LEAF neighbouring ones."""
     starts = np.arange(0, boxes.a_lo.size, LEAF)
     return Boxes(
         np.minimum.reduceat(boxes.a_lo, starts),

@@ -49,7 +49,7 @@ class HotGroup:
 
 @dataclass(frozen=True, slots=True)
 class Scattered:
-    """By left end."""
+    """Intervals that are in no hot group, sorted by left end."""
 
     ids: Ints
     lo: Numbers

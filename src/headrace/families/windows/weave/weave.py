@@ -104,7 +104,7 @@ def plan_of(
 
 
 def cost_of(trees: Iterable[Tree], rate: float, weights: Weights = EVEN) -> float:
-    """m·row·λ + merge·Σ E·Ω."""
+    """Operations a unit of time that m trees take: m·row·λ + merge·Σ E·Ω."""
     return sum(
         weights.row * rate + weights.merge * tree.edges.rate * tree.overlap for tree in trees
     )
