@@ -80,6 +80,8 @@ bench: $(DEV) ## a benchmark (NAME=windows ARGS="--quick")
 figures: $(DEV) ## the README's table of figures, out of the results in docs/figures, and the pictures of docs
 	@$(BIN)/python -m headrace.bench.figures
 	@$(BIN)/python -m headrace.bench.joins_picture docs/stabbing.svg
+	@$(BIN)/python -m headrace.bench.plain_picture docs/plain.svg
+	@$(BIN)/python -m headrace.bench.windows_picture docs/panes.svg
 
 java: ## install Debian's headless Java runtime
 	@scripts/java install

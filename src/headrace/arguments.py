@@ -23,7 +23,7 @@ _EXAMPLES = {
 
 
 def check_texts(**arguments: object) -> None:
-    """Each is a text."""
+    """Refuse arguments of a public call that should be texts and are not."""
     for name, value in arguments.items():
         if not isinstance(value, str):
             raise _refusal(name, "a text", value, _EXAMPLES[name])

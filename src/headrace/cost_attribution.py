@@ -54,7 +54,7 @@ class StreamCost:
 def stream_cost(
     relation: Relation, catalog: Catalog, ledger: Ledger, answers: AnswerLog
 ) -> StreamCost | None:
-    """None before the first round."""
+    """What a round of this stream costs, by query; None before the first round."""
     manifests = _alike(ledger)
     if not manifests:
         return None

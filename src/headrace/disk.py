@@ -114,7 +114,7 @@ class Disk:
         self.sync(Path(path).parent.as_posix())
 
     def add_to(self, path: str, data: Bytes) -> None:
-        """Append, durable."""
+        """Append to a file, and sync it."""
         self.append(path, data)
         self.sync(path)
 

@@ -10,7 +10,6 @@ import pytest
 from headrace.bench.joins import benchmark, hotspots, intervals, kernels, on_spark, routing
 from headrace.bench.joins.kernels import band_speeds, events_per_s, select_speeds
 from headrace.bench.joins.workload import DOMAIN, draw_bands, draw_keyed_rows, draw_rectangles
-from headrace.bench.joins_picture import picture
 from headrace.bench.report import Report
 
 
@@ -98,9 +97,3 @@ def test_a_short_run_has_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     } <= names
     assert report.plot is not None and report.plot.path is not None
     assert report.plot.path.exists() and told
-
-
-def test_the_picture_is_the_one_in_the_docs() -> None:
-    """`make figures` draws it."""
-    kept = Path(benchmark.__file__).parents[4] / "docs" / "stabbing.svg"
-    assert kept.read_text(encoding="utf-8") == picture()

@@ -1,4 +1,5 @@
-"""The workload of CIKM'11, and the published points it comes near to."""
+"""The workload of the Weave Share paper (`docs/papers.md`), and the published points it comes near
+to."""
 
 from __future__ import annotations
 

@@ -152,6 +152,18 @@ def test_a_quarantined_query_stays_so_until_it_is_dropped(catalog: Catalog, disk
     assert catalog.query("a").quarantine is None
 
 
+def test_the_version_that_quarantines_a_query_no_longer_answers_it(catalog: Catalog) -> None:
+    catalog.add([query("early")])
+    catalog.add([query("a")])
+    came = catalog.query("a")
+    assert [came.is_answered_with(v) for v in (came.version - 1, came.version)] == [False, True]
+    catalog.add([query("late")])
+    catalog.quarantine({came.id: "divides by zero"})
+    ended = catalog.query("a")
+    answered = [v for v in range(catalog.version + 2) if ended.is_answered_with(v)]
+    assert answered == [came.version, came.version + 1]
+
+
 def test_a_relation_has_one_definition(catalog: Catalog) -> None:
     catalog.create(RELATION)
     assert catalog.version == 1

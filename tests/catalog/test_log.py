@@ -97,3 +97,14 @@ def test_marks_tell_one_past_from_another(tmp_path: Path) -> None:
         logs.append(fill(QuickDisk(tmp_path / str(n)), *names))
     assert logs[0].mark(2) == logs[1].mark(2) != logs[2].mark(2)
     assert logs[0].mark(0) == logs[2].mark(0)
+
+
+def test_who_has_read_all_goes_on_in_a_compacted_log(disk: Disk) -> None:
+    """A reader may look between the last change and the compaction: nothing is new to it then."""
+    writer = fill(disk, "a", "b")
+    reader = CatalogLog(disk)
+    reader.read()
+    assert writer.compact([{"name": "b"}])
+    assert reader.read() == [] and reader.version == 2
+    writer.append({"name": "c"})
+    assert [record["name"] for _, record in reader.read()] == ["c"] and reader.version == 3

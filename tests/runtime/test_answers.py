@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +17,17 @@ from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.errors import HomeError, ServingError
 from headrace.reading import watch_answers
-from headrace.runtime.answers import AnswerFile, AnswerLog, Block, Pieces, dress, pack, shared_path
+from headrace.runtime.answers import (
+    AnswerFile,
+    AnswerLog,
+    Block,
+    Pieces,
+    dress,
+    file_mark,
+    pack,
+    plain_folder,
+    shared_path,
+)
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, mark_of
 from headrace.runtime.waking import CommitSignal
@@ -246,3 +257,18 @@ def test_answers_in_pieces_read_as_one(tmp_path: Path) -> None:
         2: [2, 22, 32],
     }
     assert log.counts() == {1: 2, 2: 3}
+
+
+def test_what_a_round_takes_back_is_read_before_what_it_gives(tmp_path: Path) -> None:
+    """However Spark has written it; else rows stay as they were written."""
+    disk = QuickDisk(tmp_path / "race")
+    Home(disk.root, disk).stream_folder("s")
+    path = f"{plain_folder(FOLDER, 0)}/1/part-0.parquet"
+    written = pa.table({"c0": [5, 2, 7, 3], "c1": pa.array([1, -1, 1, -1], pa.int8())})
+    (disk.root / path).parent.mkdir(parents=True)
+    pq.write_table(written, disk.root / path)
+    ledger = Ledger(disk, FOLDER)
+    ledger.commit(replace(manifest(0), files=(file_mark(disk, path),)))
+    found = AnswerLog(disk, ledger).read(1, query_of("SELECT sum(v) AS total FROM s"), 0)
+    assert found is not None
+    assert found.to_pydict() == {"total": [2, 3, 5, 7], "change": [-1, -1, 1, 1]}

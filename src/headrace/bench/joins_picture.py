@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from headrace.bench.drawing import Drawing
 from headrace.bench.plot import COLOURS
 from headrace.families.joins.bands.index import BandIndex
 from headrace.families.joins.conditions import conditions_of
@@ -59,51 +60,33 @@ def picture() -> str:
     affected = set(index.runs(rows, events, index.probe(rows, events)).query.tolist())
     order = np.lexsort((own.lo, found.group))
     bottom = TOP + ROW_PX * QUERIES + 12
-    parts = [
-        _text(LEFT, 20, "ranges of s.b - r.b, by stabbing group; thick: affected by one row of r"),
-        _text(
-            LEFT,
-            36,
-            "dashed: a point that all of a group share;  dots: rows of s, less the b of that row of r",
-        ),
-    ]
+    drawing = Drawing(WIDTH)
+    drawing.text(
+        LEFT,
+        20,
+        "A line is the range that one query asks of s.b - r.b, a colour is a group of them.",
+    )
+    drawing.text(
+        LEFT,
+        38,
+        "Dashed: a point that all of a group share. Dots: rows of s, less the b of one row of r.",
+    )
     for g, point in enumerate(index.groups.point.tolist()):
-        parts.append(
-            _line(_x(point), TOP - 8, _x(point), bottom, COLOURS[g % len(COLOURS)], 1, "4 3")
-        )
+        x, colour = _x(point), COLOURS[g % len(COLOURS)]
+        drawing.line((x, TOP - 8), (x, bottom), colour, 1, "4 3")
     for place, q in enumerate(order.tolist()):
         y, colour = TOP + ROW_PX * place, COLOURS[int(found.group[q]) % len(COLOURS)]
-        parts.append(_line(_x(own.lo[q]), y, _x(own.hi[q]), y, colour, 5 if q in affected else 1.5))
-    parts.append(_line(LEFT, bottom, WIDTH - LEFT, bottom, "#999999", 1))
-    parts += [
-        f'<circle cx="{_x(d):.1f}" cy="{bottom}" r="4" fill="#333333"/>'
-        for d in (rows - EVENT).tolist()
-    ]
-    parts.append(
-        _text(
-            LEFT,
-            bottom + 20,
-            f"{QUERIES} queries, {found.lo.size} groups, {len(affected)} affected",
-        )
-    )
-    body = "\n".join(parts)
-    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 32}">\n{body}\n</svg>\n'
+        drawing.line((_x(own.lo[q]), y), (_x(own.hi[q]), y), colour, 5 if q in affected else 1.5)
+    drawing.line((LEFT, bottom), (WIDTH - LEFT, bottom), "#999999")
+    for difference in (rows - EVENT).tolist():
+        drawing.dot(_x(difference), bottom)
+    told = f"{QUERIES} queries, {found.lo.size} groups. Thick: the {len(affected)} that the row affects."
+    drawing.text(LEFT, bottom + 22, told)
+    return drawing.svg(bottom + 34)
 
 
 def _x(value: float) -> float:
     return LEFT + (value + 12) / (DOMAIN + 12) * (WIDTH - 2 * LEFT)
-
-
-def _line(
-    x0: float, y0: float, x1: float, y1: float, colour: str, width: float, dashes: str = ""
-) -> str:
-    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
-    ends = f'x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}"'
-    return f'<line {ends} stroke="{colour}" stroke-width="{width}"{dashed}/>'
-
-
-def _text(x: float, y: float, text: str) -> str:
-    return f'<text x="{x}" y="{y}" font-family="sans-serif" font-size="13" fill="#333333">{text}</text>'
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ class Work:
             self._error = error
 
     def wait(self, seconds: float) -> bool:
-        """Whether it is done."""
+        """Wait for the work so many seconds; whether it is done then."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 

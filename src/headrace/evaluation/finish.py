@@ -40,7 +40,7 @@ class Finish:
 
 
 def compile_finish(expr: Expr) -> Finish:
-    """The tree must be supported."""
+    """Make a tree ready to be evaluated; `why_unsupported` must have said nothing against it."""
     return Finish(expr, None if is_leaf(expr) else compile_step(expr, expr.type))
 
 

@@ -51,7 +51,7 @@ class Vector(NamedTuple):
 
 
 def blank(kind: Type, size: int) -> Values:
-    """What stands for null."""
+    """Values to stand where the vector is null: zeros, or empty texts."""
     dtype = _NUMPY.get(kind.name, np.int64)
     return np.full(size, b"", np.object_) if dtype is np.object_ else np.zeros(size, dtype)
 

@@ -183,7 +183,7 @@ class Family(Protocol):
         warn of, or ''."""
 
     def plan(self) -> Plan:
-        """Of no query yet."""
+        """An empty plan, which queries come to and leave (`Plan.update`)."""
 
     def shares(
         self,

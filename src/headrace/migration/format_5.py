@@ -230,7 +230,7 @@ def _keep_present(stream: Stream, registered: Registered) -> None:
 
 
 def _as_changes(stream: Stream, mark: Mapping[str, Any]) -> Record:
-    """All its rows come."""
+    """An answer of the format before as changes: all of its rows come."""
     path = PurePosixPath(mark["path"])
     rows = pq.read_table(stream.root / path, partitioning=None)
     came = pa.array(np.ones(rows.num_rows, np.int8))

@@ -64,7 +64,8 @@ def _column(rows: pa.Table, name: str) -> pa.Array:
 
 
 def numbers(expr: Expr, rows: pa.Table) -> Attribute:
-    """As they are subtracted."""
+    """Values of an expression that differences are taken of; `odd` are those that cannot be
+    placed."""
     values, valid = _plain(evaluate(expr, rows))
     if values.dtype == np.float64:
         fits = np.isfinite(values)
@@ -88,7 +89,7 @@ def keys(expr: Expr | None, rows: pa.Table) -> Attribute:
 
 
 def double_keys(values: NDArray[np.float64]) -> Ints:
-    """`double_key` of each."""
+    """What `sql.bands.double_key` makes of each of these doubles."""
     with np.errstate(invalid="ignore"):  # there are NaNs that make any arithmetic warn
         bits: Ints = (values + 0.0).view(np.int64)  # both zeros are one
     found = np.where(bits >= 0, bits, -(bits & MOST))

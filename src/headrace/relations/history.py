@@ -29,14 +29,14 @@ LONG_AGO = -1
 
 
 class _Turns:
-    """Turns of some rows."""
+    """A map from row numbers to turns, as two sorted arrays."""
 
     def __init__(self) -> None:
         self._rows: Ints = np.empty(0, np.int64)
         self._at: Ints = np.empty(0, np.int64)
 
     def add(self, parts: Sequence[tuple[Ints, Ints]]) -> None:
-        """Rows and their turns."""
+        """Take in pairs of arrays: numbers of rows, and the turn of each."""
         if not any(rows.size for rows, _ in parts):
             return
         rows, at = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -46,7 +46,7 @@ class _Turns:
         self._rows, self._at = rows[order], at[order]
 
     def forget(self, before: int) -> None:
-        """Of rows with lower numbers."""
+        """Forget rows with numbers lower than this."""
         first = int(np.searchsorted(self._rows, before))
         if first:
             self._rows, self._at = self._rows[first:].copy(), self._at[first:].copy()

@@ -64,7 +64,7 @@ class PendingRows:
 
 
 class Keeper:
-    """Of one relation."""
+    """Keeps the rows of one relation, round by round."""
 
     def __init__(self, place: Place, readers: Readers) -> None:
         self._place = place
@@ -95,7 +95,7 @@ class Keeper:
             disk.remove(f"{task.folder}/{path.name}")
 
     def taken(self, task: KeepTask, files: Iterable[RowFile]) -> PendingRows:
-        """The tasks have left these."""
+        """What the tasks of a round have left, with the turn that the round would have."""
         return PendingRows(self._readers.relations.turn + 1, task.holds, tuple(files))
 
     def is_worn(self) -> bool:

@@ -157,7 +157,7 @@ class KeptRounds:
 
     @property
     def oldest_id(self) -> int:
-        """The oldest of the rounds."""
+        """The id of the oldest round that is kept, or −1."""
         return self.rounds[0].round_id if self.rounds else -1
 
     @property

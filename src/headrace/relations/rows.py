@@ -103,7 +103,7 @@ class Relations:
             own.check_after(rounds)
 
     def newest(self, relations: Iterable[str]) -> dict[str, int]:
-        """Their newest rounds."""
+        """The id of the newest committed round of each of these relations."""
         return {name: self._rows[name].rounds.newest_id for name in relations}
 
     def oldest(self, looked_at: Mapping[str, Sequence[RowFile]]) -> dict[str, int]:

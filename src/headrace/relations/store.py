@@ -93,7 +93,7 @@ class Store:
         return self._files[number].round_id, self._files[number].part
 
     def number(self, relation: str, file: RowFile) -> int:
-        """The file's number here."""
+        """The number of a row file in this store; one that is new gets the next."""
         if file not in self._numbers:
             self._numbers[file] = self._places[relation, file.round_id, file.part] = self._numbered
             self._files[self._numbered] = file

@@ -288,7 +288,7 @@ def check_catalog(ledger: Ledger, catalog: Catalog) -> None:
 
 
 def check_manifest(newest: Manifest, folder: str, catalog: Catalog) -> None:
-    """The same, by one manifest."""
+    """Is the catalog the one this manifest was answered with, or a later state of it?"""
     if newest.catalog_version > catalog.version:
         # somebody may have changed it, and a round been committed with that, since it was read
         catalog.refresh()

@@ -43,7 +43,7 @@ class CommitSignal:
         return wait
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to give back."""
 
 
 class FolderSignal:

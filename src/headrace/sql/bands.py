@@ -190,7 +190,7 @@ def _combined(op: str, left: _Truth | None, right: _Truth | None) -> _Truth | No
 
 
 def _compared(op: str, kind: Type, constant: Expr) -> Band | None:
-    """`attribute op constant`."""
+    """The values for which `attribute op constant` is true; None where no band says it."""
     limits = _limits(kind, constant) if isinstance(constant, Literal) else None
     if limits is None:
         return None

@@ -56,7 +56,7 @@ class ExpressionBinder:
         return self._operator(node)
 
     def condition(self, node: Node) -> Expr:
-        """WHERE, HAVING, FILTER."""
+        """Bind what stands after WHERE, HAVING, ON or FILTER: it must be boolean."""
         expr = self.bind(node)
         if expr.type != BOOLEAN:
             raise self.error(
@@ -227,7 +227,7 @@ class ExpressionBinder:
         return self._mirrored(self._call(SCALARS[node.op], node, node.args))
 
     def _mirrored(self, call: Call) -> Call:
-        """Constants on the right."""
+        """A comparison with its constant on the right: `5 < x` becomes `x > 5`."""
         left, right = call.args
         if isinstance(left, Literal) and not isinstance(right, Literal):
             return Call(_MIRRORED[call.op], (right, left), call.type)

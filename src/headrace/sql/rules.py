@@ -138,7 +138,7 @@ def common(args: Args) -> Type:
 
 
 def case(args: Args) -> Type:
-    """(when, then, …, otherwise)"""
+    """The type of CASE; its arguments are when, then, …, otherwise."""
     results = [*range(1, len(args), 2), len(args) - 1]
     for index in range(0, len(args) - 1, 2):
         require(args, index, args[index].type == BOOLEAN, "a condition")

@@ -201,6 +201,20 @@ def test_only_what_was_answered_is_taken_back(play: Play) -> None:
     assert net(played.log(later)) == {3: 2}
 
 
+@pytest.mark.parametrize("goes", [("x", "y"), ("y", "x"), ("x",), ("y",)])
+def test_a_pair_of_one_table_is_taken_back_once(play: Play, goes: tuple[str, ...]) -> None:
+    """Also where both of its rows go in one round: each of them meets the other then."""
+    played = play(table("r", ("k",)))
+    asked = played.add("q", "SELECT x.u AS u, y.u AS v FROM r AS x JOIN r AS y ON y.b - x.b > 1")
+    played.replan("r")
+    played.round("r", [[row(u=1), row(k="y", b=2.0, u=2)]])
+    first = played.log(asked).read_all().to_pylist()
+    assert first == [{"u": 1, "v": 2, "change": 1}]
+    played.round("r", [[row(k=k, gone=True) for k in goes]])
+    log = played.log(asked).read_all().to_pylist()
+    assert log == [*first, {"u": 1, "v": 2, "change": -1}]
+
+
 def test_a_round_begun_before_a_query_came_counts_once_another_knows_of_it(play: Play) -> None:
     played = play(stream("r"), table("s", ("k",)))
     played.add("first", "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k")

@@ -6,15 +6,20 @@ from __future__ import annotations
 import pytest
 
 from headrace.families.windows.figures import Elsewhere, Placement
-from headrace.families.windows.placement import BestPlacement, Placements, PlacementsTold
-from headrace.families.windows.plan import Share, share
+from headrace.families.windows.placement import (
+    BestPlacement,
+    Placements,
+    PlacementsTold,
+    form_at,
+)
+from headrace.families.windows.plan import SHARED_PANES_MAX, Share, share
 from headrace.sql.bind import bind
 from headrace.values import US_PER_S
 from tests.families.windows.test_cost import RELATION
 
 
-def asked(slide_s: int, where: str = "") -> Share:
-    window = f"window(ts, '{4 * slide_s} seconds', '{slide_s} seconds')"
+def asked(slide_s: int, where: str = "", panes: int = 4) -> Share:
+    window = f"window(ts, '{panes * slide_s} seconds', '{slide_s} seconds')"
     sql = f"SELECT k, sum(n) AS t FROM s {where} GROUP BY k, {window}"
     found = share(bind(sql, {"s": RELATION}, name="q"), RELATION)
     assert isinstance(found, Share)
@@ -73,3 +78,12 @@ def test_a_placement_that_no_query_can_have_is_passed_over(odd: Placement) -> No
     own = {i: ring.key for i, ring in best.assignment.ring_of.items()}
     assert own == {i: ring.key for i, ring in best.but(exceptions).ring_of.items()}
     assert own == {i: ring.key for i, ring in again.assignment.ring_of.items()}
+
+
+def test_a_window_of_very_many_panes_sits_on_its_own_grain_or_nowhere() -> None:
+    """What an engine remembers of it after a restart is where it sat, if it can sit there."""
+    many, few = (asked(1, panes=panes) for panes in (SHARED_PANES_MAX + 1, SHARED_PANES_MAX // 2))
+    assert form_at(many, (US_PER_S,)) == many and form_at(few, (US_PER_S,)) == few
+    assert form_at(many, (US_PER_S // 2,)) is None and form_at(few, (US_PER_S // 2,)) == few
+    assert form_at(few, (US_PER_S // 4,)) is None
+    assert form_at(few, (2 * US_PER_S,)) is None, "its edges are not edges of such panes"

@@ -1,8 +1,10 @@
-"""Band joins without groups, compiled: the methods stabbing groups are measured against (thesis
-4.3.1).
+"""Band joins without groups, compiled: the methods stabbing groups are measured against.
 
 Each tells, for one event after the other, which ranges are affected: marked with the number of the
 event, and counted.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.3.1.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@ with.
 
 Kernels alone, in one thread, all compiled: figures 4.7 to 4.21.  `kernels.py` says what a
 method is given and what counts as its work.  Then the engine on Spark (`on_spark.py`).
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ CHANGES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """Sizes of what a run measures: all of them, or fewer with `--quick`."""
 
     bands: tuple[int, ...]
     selects: tuple[int, ...]

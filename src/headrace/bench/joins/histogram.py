@@ -1,9 +1,12 @@
 """Figure 4.12: the error of histograms of intervals, by their number of buckets.
 
-The paper draws 100,000 intervals in [0, 10000], midpoints Normal(5000, 1500), lengths Normal(1000,
+The thesis draws 100,000 intervals in [0, 10000], midpoints Normal(5000, 1500), lengths Normal(1000,
 2000), which "happen to form 18 stabbing groups".  It does not say what becomes of negative lengths
 and of intervals that leave the domain, nor whether the second number is a deviation or a variance;
 a `Reading` does.  Each error is the mean of |estimate - true| / max(true, 1) over uniform values.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.6.6.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Histograms of stab counts that know nothing of groups: of equal width, and the best there is.
 
 `EqualWidth` is what the thesis routes by (4.6.7); our router counts exactly, so it is a rival only.
-`Optimal` is the dynamic program that the paper compares with (4.6.6): over all breakpoints, or over
+`Optimal` is the dynamic program that it compares with (4.6.6): over all breakpoints, or over
 few cells of them, which is as good to within a cell.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations

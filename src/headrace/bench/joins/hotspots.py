@@ -6,6 +6,9 @@ one size, the number section 4.2.2 argues with; the 500 get larger at the expens
 How often an event's a is within a query's range is not told: 10%, as for figure 4.7.  Ranges of a
 and events are those of `routing.py`, rows 100,000 as in table 4.1. A workload without
 hotspots is added, and so are methods that the thesis leaves out of this figure.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ The peer takes 32-bit whole numbers, so the line is 0 … 10⁸ and ours take th
 bits.  It is called by its batch methods, its fastest: `count_batch`, and the faster of
 `search_idxs_batch` and `search_values_batch`.  It is no dependency: where it is not installed, ours
 run alone.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations

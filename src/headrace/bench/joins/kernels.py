@@ -5,6 +5,9 @@ A method is given a batch of events in order of b; what it takes is divided by t
 compiled.  Slow ones get fewer events.  Output is left out, as in the thesis: ours gives the counts
 of its prefixes, a rival counts the queries it has found.  With output, ours and the rival that is
 best at it write every answer (a query, its first and its last row).
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations
@@ -146,7 +149,7 @@ def _band_rivals(lo: Ints, hi: Ints, rows: Ints, events: Ints) -> dict[str, Meth
 
 
 def _room(counts: Ints) -> Runs:
-    """For so many answers."""
+    """Empty columns for so many answers, given how many each event has."""
     return Runs(*(np.empty(int(counts.sum()), np.int64) for _ in range(4)))
 
 

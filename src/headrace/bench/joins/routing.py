@@ -21,6 +21,9 @@ the thesis, and chosen here:
 
 Of SJ-JoinFirst-S, which the thesis's router never chose, there is nothing here.  Output is left
 out, as in the thesis.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations
@@ -100,7 +103,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Seconds an event."""
+    """Seconds that one event takes: by each method alone (`fixed`), by the router, and by OPT."""
 
     fixed: Mapping[str, float]
     router: float
@@ -257,7 +260,7 @@ def turns(calls: Sequence[Callable[[], object]]) -> Floats:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Of the processor."""
+    """Processor time that a call takes."""
     began = thread_time_ns()
     call()
     return (thread_time_ns() - began) / 1e9

@@ -1,6 +1,10 @@
 """Rows and standing joins as in the thesis's table 4.1: R.B and the selected attributes uniform
 over the domain, S.B normal, middles of the ranges of b and c uniform, lengths normal.  Numbers are
-whole.  No clock in here."""
+whole.  No clock in here.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +34,12 @@ def draw_bands(rng: Generator, count: int, length: float) -> Bands:
 
 
 def draw_rows(rng: Generator, rows: int = ROWS) -> Ints:
-    """S.B, in order."""
+    """Values of b of the rows of S, in order."""
     return np.sort(_whole(rng.normal(DOMAIN / 2, DOMAIN / 10, rows)))
 
 
 def draw_events(rng: Generator, count: int) -> Ints:
-    """R.B, in order."""
+    """Values of b of the events, which are rows of R, in order."""
     return np.sort(rng.integers(0, DOMAIN, count))
 
 

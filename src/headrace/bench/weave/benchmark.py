@@ -1,10 +1,13 @@
-"""Benchmark `weave`: figures 4–11 and 14 of Weave Share (CIKM'11), ours beside the published
+"""Benchmark `weave`: figures 4–11 and 14 of Weave Share, ours beside the published
 points.
 
 The optimizer is measured, not a stream: costs are operations a second by the paper's model, times
 are of planning. Every normalised panel has three curves: the paper's operator, the same trees with
 the O(1) final operator, and our one set of panes (`costs.py`).  Workloads are seeded; where
 there are several seeds, costs are means over them.
+
+S. Guirguis, M. A. Sharaf, P. K. Chrysanthis, A. Labrinidis, "Optimized Processing of Multiple
+Aggregate Continuous Queries", CIKM 2011.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ KEY = "—  the paper's operator      - -  the same trees, O(1) final operator  
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """Sizes of what a run measures: all of them, or fewer with `--quick`."""
 
     seeds: int
     sizes: tuple[int, ...]

@@ -6,6 +6,9 @@ constant  the same trees, a window is one join of two parts, whatever its range,
           m·λ + Σ (Eᵢ + Σ 1/sⱼ)
 ours      one set of panes for all windows, and that join,
           λ + E + Σ 1/s
+
+S. Guirguis, M. A. Sharaf, P. K. Chrysanthis, A. Labrinidis, "Optimized Processing of Multiple
+Aggregate Continuous Queries", CIKM 2011.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
-"""What going on with a plan costs in quality (CIKM'11, figure 11), and what planning costs in time
-(figure 14)."""
+"""What going on with a plan costs in quality (figure 11), and what planning costs in time
+(figure 14).
+
+S. Guirguis, M. A. Sharaf, P. K. Chrysanthis, A. Labrinidis, "Optimized Processing of Multiple
+Aggregate Continuous Queries", CIKM 2011.
+"""
 
 from __future__ import annotations
 

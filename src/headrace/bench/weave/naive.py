@@ -1,5 +1,5 @@
-"""Weave Share as printed (CIKM'11, figure 2), and its three optimisations of section 8, each on its
-own switch.
+"""Weave Share as printed (figure 2 of the paper), and its three optimisations of section 8, each on
+its own switch.
 
 Kept beside `weave.py` for two reasons: plans must be the same with and without all that is clever
 there, and figure 14 asks what each optimisation is worth.  A tree is a set of edges in its own
@@ -8,6 +8,9 @@ composite slide, the lcm of its slides.
 I    a table of pairs: only those of the tree just merged are computed again
 II   edges as flags over the composite slide; common edges are counted by probing instead of sorting
 III  the tree with fewer edges probes the other
+
+S. Guirguis, M. A. Sharaf, P. K. Chrysanthis, A. Labrinidis, "Optimized Processing of Multiple
+Aggregate Continuous Queries", CIKM 2011.
 """
 
 from __future__ import annotations

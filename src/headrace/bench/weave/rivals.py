@@ -1,10 +1,13 @@
-"""What Weave Share is measured against: the other plans of CIKM'11, section 6, and the best plan
+"""What Weave Share is measured against: the other plans of the paper's section 6, and the best plan
 there is.
 
 No Share and Shared are the two ends; Random knows nothing.  Insert-then-Weave takes queries in the
 order given, each into the tree with the largest weaveability if that pays, and then merges trees.
 Local Search starts from No Share and moves one query at a time, always the best move.  Exhaustive
 tries all partitions of a few queries.
+
+S. Guirguis, M. A. Sharaf, P. K. Chrysanthis, A. Labrinidis, "Optimized Processing of Multiple
+Aggregate Continuous Queries", CIKM 2011.
 """
 
 from __future__ import annotations

@@ -1,10 +1,14 @@
-"""The windows of CIKM'11, section 6: slides by Zipf from templates, ranges as multiples of slides.
+"""The windows of section 6 of the paper: slides by Zipf from templates, ranges as multiples of
+slides.
 
 The paper names the limits, not the values: slides are "template window specifications" within 1 …
 100,000, skewed to large ones; the overlap is "uniformly distributed between 1.0 and Ω_max".  Here
 the templates are 1, 2, 5, 10, … 100,000 and overlaps are real numbers, rounded so that ranges are
 whole: of the sets tried, these come nearest to the published points (`docs/weave.md`).  `whole`
 overlaps make every range a multiple of its slide.
+
+S. Guirguis, M. A. Sharaf, P. K. Chrysanthis, A. Labrinidis, "Optimized Processing of Multiple
+Aggregate Continuous Queries", CIKM 2011.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Tasks(Protocol):
         """`compact_files` of all of them, some at a time."""
 
     def look(self, task: Task, files: Sequence[RowFile]) -> list[Report]:
-        """`look_all` of each file."""
+        """Run `look_all` for each of these row files; what each task reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PendingRound:
 
 
 class RoundRunner:
-    """Of one relation."""
+    """Runs the rounds of one relation that is joined or filtered."""
 
     def __init__(self, place: Place, shapes: JoinCoordinator) -> None:
         self._place = place

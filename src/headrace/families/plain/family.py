@@ -114,7 +114,7 @@ class PlainPlan:
         return False
 
     def measured(self, stats: Stats) -> list[str]:
-        """Seconds tell all."""
+        """EXPLAIN has nothing to add to the seconds of the stage."""
         return []
 
     def _over(self, relation: Relation) -> list[Planned]:

@@ -153,7 +153,7 @@ class PlainWork:
             outcome.faults[registered.id] = reason_of(error)
 
     def _write(self, query_id: int, answer: DataFrame, round: Round, outcome: Outcome) -> None:
-        """Answers that are final."""
+        """Write the answers of one query that are final, as Parquet files of the round."""
         disk, folder = self._place.disk, f"{plain_folder(self._place.folder, round.id)}/{query_id}"
         try:
             answer.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))

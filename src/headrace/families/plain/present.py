@@ -23,7 +23,7 @@ TRIES = 10
 
 
 def present_path(folder: str, round_id: int, query_id: int, part: int) -> str:
-    """Of a stream's folder."""
+    """Where one part of a query's whole answer lies, in the folder of its stream."""
     return f"{folder}/{FOLDER}/{round_id:012d}.{query_id}.{part:06d}.parquet"
 
 

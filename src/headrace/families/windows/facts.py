@@ -39,7 +39,7 @@ class Facts:
         self.failed: dict[Expr, str] = {}
 
     def faults(self, shares: Mapping[int, Share]) -> dict[int, str]:
-        """Query id → reason."""
+        """Why queries fail that use a fact which could not be evaluated, by query id."""
         return {
             query_id: reason
             for fact, reason in self.failed.items()

@@ -62,7 +62,7 @@ class BestPlacement:
         return list(forms)
 
     def but(self, exceptions: Sequence[Elsewhere]) -> RingAssignment:
-        """Where they sit, these elsewhere."""
+        """Where all sit if these exceptions sit elsewhere than is best for them."""
         sat = PlacementsTold(exceptions)
         elsewhere = {
             i: (form, placement[0])

@@ -22,7 +22,7 @@ class Prefixes:
 
 @dataclass(frozen=True, slots=True)
 class BandIndex:
-    """`ids` belong to `groups.left`."""
+    """Band joins by stabbing group; `ids` are the queries, in the order of `groups.left`."""
 
     groups: BandGroups
     ids: Ints
@@ -43,7 +43,7 @@ class BandIndex:
         return BandIndex(groups, ids[by_left])
 
     def probe(self, rows: Numbers, events: Numbers) -> Prefixes:
-        """Both in order."""
+        """How many queries of each group each event affects; `rows` and `events` are in order."""
         shape = (self.groups.point.size, events.size)
         found = Prefixes(np.empty(shape, np.int32), np.empty(shape, np.int32))
         kernels.count_prefixes(self.groups, rows, events, found.lefts, found.rights, False)
@@ -54,7 +54,7 @@ class BandIndex:
         kernels.count_prefixes(self.groups, rows, events, found.lefts, found.rights, True)
 
     def first(self, count: int) -> BandIndex:
-        """So many of the groups."""
+        """The same index with only so many of its groups, which are in order of size."""
         own = self.groups
         return BandIndex(own._replace(at=own.at[: count + 1], point=own.point[:count]), self.ids)
 
@@ -64,7 +64,8 @@ class BandIndex:
         return counted
 
     def runs(self, rows: Numbers, events: Numbers, found: Prefixes) -> Runs:
-        """The answers, by event."""
+        """The answers: an event, a query, and the first and last row; those of one event
+        together."""
         counts = self.count(found)
         ends = np.cumsum(counts)
         total = int(ends[-1]) if ends.size else 0

@@ -1,4 +1,4 @@
-"""Band joins by stabbing groups, compiled (thesis 4.3.1).
+"""Band joins by stabbing groups, compiled.
 
 A band join asks for rows of S whose b is, less that of the event, within [lo, hi].  For an event,
 rows of S in order of b are in order of that difference too, whatever a subtraction of doubles
@@ -9,6 +9,9 @@ affected ones: two counts say which.
 
 Groups are the outer loop and events come by b: then the place in S only moves forward, and what a
 group has stays in the cache.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.3.1.
 """
 
 from __future__ import annotations
@@ -187,7 +190,7 @@ def write_runs(
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def write_run(out: Runs, to: int, event: int, query: int, first: int, last: int) -> int:
-    """Where the next one goes."""
+    """Write one answer at `to`; the place of the next."""
     out.event[to], out.query[to], out.first[to], out.last[to] = event, query, first, last
     return to + 1
 

@@ -1,10 +1,13 @@
 """A level of band joins, for events of one side: hot groups by prefixes, the scattered rest one by
-one (thesis 4.2).
+one.
 
 Groups are by falling size, so hot ones are the first.  How many are hot is a matter of seconds: a
 group is looked up for every event, a range is a step on the way along all scattered ones
 (`bands/scattered.py`).  Some events of a batch tell how many steps and how many affected ranges
 there are, for a few numbers of hot groups; the cheapest is taken.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.2.
 """
 
 from __future__ import annotations
@@ -123,7 +126,7 @@ class Bands:
         return best if seconds[best] < (1 - SAVED_MIN) * seconds[every] else every
 
     def _seconds(self, hot: int, rows: Sequence[Numbers], b: Numbers) -> float:
-        """Of an event."""
+        """What an event is estimated to take if so many groups are hot."""
         steps = listed = 0
         if hot < self._sizes.size:
             own = self._rest(hot)

@@ -1,5 +1,4 @@
-"""A histogram of intervals built on their stabbing partition (chapter 4.4): how many of them does a
-value stab?
+"""A histogram of intervals built on their stabbing partition: how many of them does a value stab?
 
 All intervals of a group hold one point, so the group's count rises up to it and falls behind it.
 Each of these two *sides* is sorted by height, which makes its best buckets a weighted k-means in
@@ -8,12 +7,15 @@ groups.  Every level of every side counts as a bucket; next to a plain histogram
 a group stores one number more, its far end.
 
 Groups that are too small for buckets of their own are taken together: the *rest* is a plain
-histogram, fitted to what the sides leave over, over cells of pieces.  `SIZE` is the paper's rule: a
-group's buckets follow its size, weights its own heights.  `ERROR` weighs with the height of the
-whole function, which is what errors are relative to, gives every bucket to whom it helps most, and
+histogram, fitted to what the sides leave over, over cells of pieces.  `SIZE` is the rule of the
+thesis: a group's buckets follow its size, weights its own heights.  `ERROR` weighs with the height
+of the whole function, which is what errors are relative to, gives every bucket to whom it helps most, and
 tries how many groups, none to all large ones, are worth sides of their own.  A sum of step
 functions is one, too, so a rest alone is hard to beat: sides win where few groups hold most
 intervals and cells are too coarse for them.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.4.
 """
 
 from __future__ import annotations
@@ -97,7 +99,7 @@ class Side:
         return found
 
     def put(self, buckets: int, jumps: Floats) -> None:
-        """Add this side's histogram."""
+        """Add the histogram of this side, in so many buckets, to the jumps of the whole one."""
         starts = self.starts(buckets)
         weight = np.add.reduceat(self.weights, starts)
         levels = np.add.reduceat(self.weights * self.heights, starts) / weight

@@ -4,6 +4,9 @@ It serves plain range filters and the scattered rest of standing joins, for whic
 (section 4.1.2) falls back on "a traditional processing method".  Built once and never changed:
 changes are levels beside it (`levels/standing.py`). Made of arrays alone, thirty to forty-five
 bytes an interval and never over sixty; sent to worker processes as is.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007.
 """
 
 from __future__ import annotations

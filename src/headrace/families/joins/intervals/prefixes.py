@@ -1,9 +1,12 @@
 """Stabbed intervals as prefixes of stabbing groups: one record for thousands of queries.
 
-Intervals of a group share a point p (thesis 4.2.1).  A value a ≤ p stabs exactly those with lo ≤ a,
+Intervals of a group share a point p.  A value a ≤ p stabs exactly those with lo ≤ a,
 a value a > p exactly those with hi ≥ a: a prefix of the group by rising `lo`, or by falling `hi`.
 A record says which group, which of the two orders and how long the prefix is, found by one binary
 search however many it holds.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.2.1.
 """
 
 from __future__ import annotations

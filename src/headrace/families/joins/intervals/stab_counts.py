@@ -1,9 +1,12 @@
-"""How many of a set of intervals a value stabs, as a step function (chapter 4.4).
+"""How many of a set of intervals a value stabs, as a step function.
 
 The function changes at *events*: it rises at a left end, for that value on, and falls behind a
 right end, for what is above it.  Events with the same value and direction are one.  What lies
 between two events is a *piece*; piece t comes before event t, so there is one more of them than
 events.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.4.
 """
 
 from __future__ import annotations

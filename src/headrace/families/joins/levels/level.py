@@ -81,7 +81,7 @@ def grouping(shape: JoinShape, side: int) -> int:
 
 
 def groupings(shape: JoinShape) -> list[int]:
-    """All that differ."""
+    """The ways of grouping that the two sides of a shape need; often they need the same."""
     return sorted({grouping(shape, side) for side in (0, 1)})
 
 
@@ -91,7 +91,7 @@ def level_name(data: bytes) -> str:
 
 
 def level_of(shape: JoinShape, queries: Mapping[int, Sequence[Box]]) -> Level:
-    """All ranges of some queries."""
+    """A level of these queries, each with all of its ranges."""
     ids = np.array([i for i, boxes in queries.items() for _ in boxes], np.int64)
     kind = np.float64 if is_double(shape) else np.int64
     ends = np.array([box for boxes in queries.values() for box in boxes], kind).reshape(-1, 4)
@@ -100,7 +100,7 @@ def level_of(shape: JoinShape, queries: Mapping[int, Sequence[Box]]) -> Level:
 
 
 def is_double(shape: JoinShape) -> bool:
-    """Of what its ranges are."""
+    """Whether ranges of this shape are of doubles; others are of whole numbers, or of keys."""
     return shape.kind == BAND and shape.meets[0][0].type.is_fractional
 
 

@@ -38,7 +38,7 @@ class Rectangles:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """S by b, then c."""
+    """Rows of S, sorted by b, then c."""
 
     b: Numbers
     c: Numbers
@@ -46,7 +46,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """In order of b."""
+    """Rows of R as they are looked up, sorted by b."""
 
     a: Numbers
     b: Numbers
@@ -89,7 +89,7 @@ class SelectIndex:
         return SelectIndex(groups, np.concatenate([tree.ids for tree in trees]), depth)
 
     def probe(self, rows: Rows, events: Events) -> Nodes:
-        """The records of all events."""
+        """Who is affected by each event: counts for nodes of the groups' trees."""
         first, last = np.empty(events.b.size, np.int64), np.empty(events.b.size, np.int64)
         joining(rows.b, events.b, first, last)
         return self.probe_met(rows.c, first, last, events.a)

@@ -1,4 +1,4 @@
-"""Equality joins with local selections by stabbing groups, compiled (thesis 4.3.2).
+"""Equality joins with local selections by stabbing groups, compiled.
 
 A query asks for pairs of rows with the same b, a of the event within one range, c of the row of S
 within another. Queries are grouped by their ranges of c.  Rows of S that join an event are in order
@@ -9,6 +9,9 @@ So that this takes no look at each query, every group has a *segment tree* over 
 ranges of a: a range is the union of few nodes, and the nodes on the path to a value are those whose
 queries have it.  A node keeps its queries by left end of c and by falling right end: two counts a
 node say who is affected, as with bands.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.3.2.
 """
 
 from __future__ import annotations

@@ -3,13 +3,15 @@ same answer.
 
 - *groups*: stabbing groups (`selects/kernels.py`), whatever joins and however many queries have the
   a.
-- *hotspots*: groups for the queries of large groups, select first for the scattered rest (thesis
-  4.2).
+- *hotspots*: groups for the queries of large groups, select first for the scattered rest.
 - *select_first*: find the queries that have the a, ask each for a row.
 - *join_first*: for each row that joins, find the queries that have the pair.
 
 Groups are kept by falling size, so hotspots are the first ones of the same index.  Queries that may
 be affected are listed in one room for all calls: a method is for one thread at a time.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.2.
 """
 
 from __future__ import annotations
@@ -246,7 +248,7 @@ def _by_size(group: Ints32, alpha: float) -> tuple[Ints32, int]:
 
 
 def _first_groups(index: SelectIndex, count: int) -> SelectIndex:
-    """Nodes keep their numbers."""
+    """An index of the first groups alone; its nodes keep their numbers."""
     own = index.groups
     first = own._replace(
         point=own.point[:count],

@@ -1,5 +1,4 @@
-"""Which way for this row: each event of a select-join by the method that is cheapest for it (thesis
-4.5).
+"""Which way for this row: each event of a select-join by the method that is cheapest for it.
 
 What decides is known before any query is looked at: how many rows of S join the event, which the
 look-up of its b tells, and how many queries have its a, which are two binary searches.  Both are
@@ -15,6 +14,9 @@ scattered, is the work of the kernels, so that rates are of the machine and not 
 - *join_first*: r walks down a tree of rectangles, whose leaves are in √leaves slabs of c: as many
   at a time as slabs hold a c, to as many rectangles as have both.
 - *hotspots*: groups of h - c queries, select first of c.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.5.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Equality joins with local selections without groups, compiled: the methods stabbing groups are
-measured against, and the way for queries that are not clustered (thesis 4.3.2 and 4.5.1).
+measured against, and the way for queries that are not clustered.
 
 Each tells, for one event after the other, which queries are affected: marked with the number of the
 event, and counted. Rows `first` … `last` - 1 of S join an event; they are in order of c.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, sections 4.3.2 and 4.5.1.
 """
 
 from __future__ import annotations
@@ -139,7 +142,7 @@ class Packed:
 
 
 def _spans(boxes: Boxes) -> Boxes:
-    """What each LEAF neighbours span."""
+    """The rectangle around each run of LEAF neighbouring ones."""
     starts = np.arange(0, boxes.a_lo.size, LEAF)
     return Boxes(
         np.minimum.reduceat(boxes.a_lo, starts),

@@ -1,5 +1,4 @@
-"""Hotspots: the groups of a stabbing partition that hold a good share of all intervals (thesis
-4.2.2).
+"""Hotspots: the groups of a stabbing partition that hold a good share of all intervals.
 
 A new interval joins a hot group if it overlaps what that group's members share; else it is
 *scattered*, and those are kept in a partition of their own.  A scattered group of α·n members or
@@ -14,6 +13,10 @@ at any time
 What members of a hot group share is kept while members leave (it is still common to the rest), and
 looked for again once as many have left as are there.  Hot groups are looked at one by one for a new
 interval, so α should not be less than about 1/1000.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, section 4.2.2; and P. K. Agarwal, J. Xie, J. Yang, H. Yu, "Scalable
+Continuous Query Processing by Tracking Hotspots", VLDB 2006.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class HotGroup:
 
 @dataclass(frozen=True, slots=True)
 class Scattered:
-    """By left end."""
+    """Intervals that are in no hot group, sorted by left end."""
 
     ids: Ints
     lo: Numbers

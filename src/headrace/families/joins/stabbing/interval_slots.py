@@ -36,7 +36,7 @@ class IntervalSlots:
 
     @property
     def room(self) -> int:
-        """Slots are below this."""
+        """How long an array by slot has to be: all slots are below this."""
         return self.ids.size
 
     def slot_of(self, query_id: int) -> int:
@@ -55,7 +55,7 @@ class IntervalSlots:
         return slot
 
     def add_many(self, ids: Ints, lo: Numbers, hi: Numbers) -> Ints:
-        """Their slots."""
+        """Give each interval a slot, used ones first; the slots."""
         assert lo.dtype == hi.dtype == self.kind, (
             f"intervals of {lo.dtype} and {hi.dtype}, not {self.kind}"
         )
@@ -71,7 +71,7 @@ class IntervalSlots:
         return slots
 
     def remove(self, query_id: int) -> int:
-        """The slot that it had."""
+        """Free the slot of a query's interval; the slot that it had."""
         slot = self._slots.pop(query_id)
         self._free.append(slot)
         return slot

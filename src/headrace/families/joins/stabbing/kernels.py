@@ -1,10 +1,12 @@
-"""Stabbing partitions, compiled: the canonical sweep, and joining and leaving groups (thesis 4.2.1,
-4.2.3).
+"""Stabbing partitions, compiled: the canonical sweep, and joining and leaving groups.
 
 Members are on sorted blocks by left end (`rows`), common intersections on another (`ranges`): they
 never overlap each other, so the one that a new interval overlaps is found by halving.  A rebuild
 writes groups, not members: the canonical groups are runs of the members by left end, and whoever
 has not joined since belongs to the run that its left end is in.
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, sections 4.2.1 and 4.2.3.
 """
 
 from __future__ import annotations

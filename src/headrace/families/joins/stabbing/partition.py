@@ -1,10 +1,10 @@
-"""Stabbing partitions: groups of intervals that have a point in common (thesis 4.2.1 and 4.2.3).
+"""Stabbing partitions: groups of intervals that have a point in common.
 
 `canonical` makes the fewest groups.  `Partition` keeps at most (1 + ε) times as many while
 intervals come and go: a new one joins a group whose common intersection it overlaps, or is a group
 of its own; a group ends with its last member. All is made anew when |P| > (1 + ε)(τ₀ - m), with τ₀
-groups at the last rebuild.  The paper's m counts all that left since; here it is only *witnesses*
-that left, which is at most that: the first to end of each canonical group.  Those that are left do
+groups at the last rebuild.  The m of the thesis counts all that left since; here it is only
+*witnesses* that left, which is at most that: the first to end of each canonical group.  Those that are left do
 not overlap each other, so every partition has τ₀ - m groups or more, and the bound holds.
 
 Two choices make an update cheap where there are few groups and many members, and a rebuild is due
@@ -14,6 +14,9 @@ often:
   be.
 - A rebuild does not write to members (`stabbing/kernels.py`); it takes O(n / 512 + 512·τ) steps,
   and at most O(n).
+
+J. Xie, "Handling Resource Constraints and Scalability in Continuous Query Processing", PhD thesis,
+Duke University, 2007, sections 4.2.1 and 4.2.3.
 """
 
 from __future__ import annotations

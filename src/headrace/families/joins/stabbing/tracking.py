@@ -25,7 +25,7 @@ class Tracked:
         self._spots = {which: Hotspots(ALPHA, EPSILON, kind) for which in groupings(shape)}
 
     def add(self, level: Level) -> None:
-        """All its ranges."""
+        """Track all ranges of a level that has come."""
         keys = _keys(level.ids)
         for which, spots in self._spots.items():
             lo, hi = level.lo[1 - which], level.hi[1 - which]

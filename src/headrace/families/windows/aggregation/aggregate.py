@@ -82,7 +82,7 @@ def key_name(index: int) -> str:
 
 
 def cell_name(cuts: Cuts, key: Expr) -> str:
-    """The column of a cell."""
+    """The column of the shared aggregate that says in which cell of `key` a row lies."""
     return f"c{next(i for i, (own, _) in enumerate(cuts.edges) if own == key)}"
 
 

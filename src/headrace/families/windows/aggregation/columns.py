@@ -216,7 +216,7 @@ def _ordered(arg: Expr) -> str:
 
 
 def _plain(arg: Expr, text: str) -> str:
-    """Without negative zeros."""
+    """SQL that makes 0.0 of -0.0, and leaves all other values alone."""
     return f"({text} + CAST(0 AS {arg.type}))" if arg.type.is_fractional else text
 
 

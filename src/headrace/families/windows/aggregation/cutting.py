@@ -77,7 +77,7 @@ class Cutting:
         return self._choice.state
 
     def replanned(self) -> None:
-        """The rings are others."""
+        """Plan the cuts anew when they are asked for: there are other rings now."""
         self._cuts = self._apart = None
 
     def cuts(self) -> Cuts:

@@ -33,7 +33,7 @@ NOTHING_KNOWN = SendingState()
 
 
 class Sending:
-    """Decided from round to round."""
+    """Whether the next round sends rows or groups, decided by the rounds before it."""
 
     def __init__(self, rows_max: int, state: SendingState = NOTHING_KNOWN) -> None:
         self._rows_max = rows_max
@@ -49,7 +49,7 @@ class Sending:
         return can and self.state.is_thin and self.state.rounds < LOOK_ROUNDS
 
     def note(self, rows: int, groups: int, as_rows: bool) -> None:
-        """What a round was."""
+        """Learn from a round how many groups its rows made."""
         old = self.state
         is_few = rows <= self._rows_max
         is_thin = old.is_thin and is_few if as_rows else is_few and groups >= SHARE_MIN * rows

@@ -129,7 +129,7 @@ class BandGroups:
         return Numbers(self._page, self._pool, given, fresh, np.array([self._pages, 0]))
 
     def note(self, numbers: Numbers) -> None:
-        """Band groups that came."""
+        """Take in the band groups that a stretch of rows has shown for the first time."""
         self._pages = int(numbers.used[0])
         fresh = numbers.fresh[:, : numbers.used[1]]
         fresh = fresh[:, np.argsort(fresh[0], kind="stable")].astype(np.int32)

@@ -49,7 +49,7 @@ class Banding:
         """The rows of each shared ring, by pane, all rows of some stretches at a time; the columns
         are those of the shared ring.
 
-        Lanes may be dropped while rows are taken."""
+        Shared rings may be dropped while rows are taken."""
         ops = Ops(
             np.array(given.layout.int_ops, np.int64), np.array(given.layout.float_ops, np.int64)
         )

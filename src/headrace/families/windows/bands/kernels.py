@@ -208,7 +208,7 @@ def fold_floats(
 def fold_column(
     start: int, stop: int, place: Ints, held: int, op: int, source: Values, table: Values
 ) -> None:
-    """One column of either kind."""
+    """Join the rows from `start` to `stop` of one column, of ints or floats, into their places."""
     own = table[0]
     last = -1
     for row in range(start, stop):

@@ -48,7 +48,7 @@ def take_rows(
     room: Scratch,
     out: Written,
 ) -> None:
-    """Every band of a stretch."""
+    """Take the rows of one stretch into every band that they lie in."""
     before, row_at, mask = room.before, room.row, room.mask
     at, firsts, lasts, shared_ring_of, number = (
         bands.at,

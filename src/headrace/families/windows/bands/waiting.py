@@ -134,7 +134,7 @@ class Waiting:
             yield self._ordering.in_order(due), self._given
 
     def flush(self) -> Iterator[Due]:
-        """All that wait."""
+        """Hand out all rows that wait, also those of panes that are still open."""
         rounds, self._rounds = self._rounds, []
         if rounds:
             assert self._given is not None

@@ -31,7 +31,7 @@ def flow_of(history: Sequence[Stats]) -> Flow | None:
 
 
 def flow_of_round(stats: Stats) -> Flow:
-    """One round, as it was."""
+    """What one committed round was given to do, out of its statistics."""
     own = figures_of(stats)
     after = stats["watermark_us"] or 0
     begins = stats.get("watermark_before_us")

@@ -41,7 +41,7 @@ ROWS_MAX = 1 << 21  # of queries, finished at once
 
 
 class Answering:
-    """Finishes what rings closed."""
+    """Makes answers of what rings have closed: SELECT and HAVING over their aggregates."""
 
     def __init__(self) -> None:
         self._lines = _Lines()

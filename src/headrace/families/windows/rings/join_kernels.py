@@ -58,8 +58,11 @@ def max_nan_last(x: float, y: float) -> float:
 def join_moments(
     n1: float, mean1: float, m21: float, n2: float, mean2: float, m22: float
 ) -> tuple[float, float, float]:
-    """Chan, Golub & LeVeque, in the order of operations of Spark's CentralMomentAgg; n = 0 is
-    neutral to the bit."""
+    """Count, mean and sum of squared deviations of two sets of values taken together, in the order
+    of operations of Spark's CentralMomentAgg; n = 0 is neutral to the bit.
+
+    T. F. Chan, G. H. Golub, R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for
+    Computing Sample Variances", COMPSTAT 1982."""
     if n2 == 0.0:
         return n1, mean1, m21
     if n1 == 0.0:

@@ -34,7 +34,7 @@ class Partials:
 
     @property
     def groups(self) -> Ints32:
-        """Of every row."""
+        """The group of every partial row that waits."""
         return self.columns.group[: self._rows]
 
     def append(self, new: Columns, places: Ops, groups: int) -> None:

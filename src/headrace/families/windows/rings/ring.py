@@ -26,6 +26,9 @@ into calls of `close`.  An empty pane is neutral to the bit.  So a ring rebuilt 
 same bits again.
 
 Memory: `length` rows of tails and log2(length) + 1 of heads, each of columns × groups × 8 bytes.
+
+P. M. Fenwick, "A New Data Structure for Cumulative Frequency Tables", Software: Practice and
+Experience 24(3), 1994.
 """
 
 from __future__ import annotations

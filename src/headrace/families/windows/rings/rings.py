@@ -120,7 +120,8 @@ class Rings:
 
     @property
     def exceptions(self) -> tuple[Elsewhere, ...]:
-        """Who sits elsewhere than best."""
+        """Queries that sit elsewhere than is best for them, and where; committed with each
+        round."""
         return self._placements.exceptions
 
     def plans(self) -> Iterable[RingPlan]:

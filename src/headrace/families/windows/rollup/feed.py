@@ -245,7 +245,7 @@ class _CutRows:
         return self._words[place], bit
 
     def _is_told(self, where: Expr | None) -> TypeGuard[Expr]:
-        """By cells."""
+        """Whether a predicate is told by cells: neither a bit nor a fact does."""
         return (
             where is not None
             and where not in self._grouping.facts

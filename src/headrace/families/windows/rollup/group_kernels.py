@@ -83,7 +83,7 @@ def number_text(
 
 @numba.njit(cache=True, nogil=True)
 def hash_of(text: Bytes, start: int, length: int) -> int:
-    """FNV-1a."""
+    """The 64-bit FNV-1a hash of a text."""
     found = np.uint64(0xCBF29CE484222325)
     for i in range(start, start + length):
         found = (found ^ np.uint64(text[i])) * np.uint64(0x100000001B3)

@@ -32,7 +32,7 @@ class Bundle(Protocol):
     def nbytes(self) -> int: ...
 
     def merge(self: B, others: Sequence[B]) -> B:
-        """This one and the others."""
+        """A bundle with the sketches of this one and of the others, merged group by group."""
 
     def seal(self: B) -> B:
         """As small as the stated error allows.  Once for what is merged later, no more."""

@@ -2,11 +2,14 @@
 would read them.
 
 Spark's `approx_count_distinct` keeps 2^p registers.  The first p bits of a value's xxhash64 say
-which register takes it, the zeros that follow how much; a register keeps the most (S. Heule, M.
-Nunkesser, A. Hall, "HyperLogLog in practice", EDBT 2013).  Spark sends the *coupons* of a cell:
-register and number of zeros + 1 as one number, each once; of a small round numbers or hashes, as
-they come. The estimate does what `HyperLogLogPlusPlusHelper.query` does, in its order, so it is the
-same to the last bit.  The tables are Spark's and come from Spark (`bias.py`).
+which register takes it, the zeros that follow how much; a register keeps the most.  Spark sends the
+*coupons* of a cell: register and number of zeros + 1 as one number, each once; of a small round
+numbers or hashes, as they come.  The estimate does what `HyperLogLogPlusPlusHelper.query` does, in
+its order, so it is the same to the last bit.  The tables are Spark's and come from Spark
+(`bias.py`).
+
+S. Heule, M. Nunkesser, A. Hall, "HyperLogLog in Practice: Algorithmic Engineering of a State of the
+Art Cardinality Estimation Algorithm", EDBT 2013.
 """
 
 from __future__ import annotations

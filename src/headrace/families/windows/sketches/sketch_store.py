@@ -156,7 +156,7 @@ class SketchStore:
         self._is_changed = True
 
     def _arranged(self) -> list[list[Shape]]:
-        """Which windows share a keeper."""
+        """Which windows share a tree; all in one list if a table is to keep them."""
         assert self._weave is not None
         named = {number: shape for shape, number in self._numbers.items()}
         trees = [[named[n] for n in tree] for tree in self._weave.trees()]

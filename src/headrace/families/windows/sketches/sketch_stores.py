@@ -342,6 +342,6 @@ def _readings(sitting: Sitting) -> dict[int, dict[Aggregate, Measure]]:
 
 
 def blocks_of(ends: Ints, base: int) -> Iterator[tuple[int, int]]:
-    """Stretches of one end."""
+    """Where each run of answers with one end begins and stops, from `base` on."""
     edges = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), ends.size] if ends.size else []
     return pairwise(base + edge for edge in edges)

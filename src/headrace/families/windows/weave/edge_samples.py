@@ -1,11 +1,13 @@
 """Points drawn from edges, for windows whose common period is too long to be looked at.
 
-Classes are strata (Karp–Luby, with a fixed seed).  Frequent ones get more points, by the cube root
-of their rate: what is wrong with them costs most, but the edges of rare ones must be known too.  A
+Classes are strata, as Karp and Luby draw them, with a fixed seed.  Frequent ones get more points,
+by the cube root of their rate: what is wrong with them costs most, but the edges of rare ones must be known too.  A
 time that lies in several classes counts for the rarest of them and is dropped where it was drawn
 from another; so every time has one weight, whichever trees have it.  New classes are learnt by the
 same rule: they bring points of their own, and take over those that were drawn from more frequent
 ones.
+
+R. M. Karp, M. Luby, "Monte-Carlo Algorithms for Enumeration and Reliability Problems", FOCS 1983.
 """
 
 from __future__ import annotations

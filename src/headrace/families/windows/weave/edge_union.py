@@ -8,6 +8,8 @@ divides is in one branch b only, the others in all branches; and branches with n
 are as dense as the others alone.  Small periods are counted as flags.  Deciding whether a union
 covers everything is NP-hard, so the work is bounded; beyond the bound follows an estimate by Karp
 and Luby's union sampling, with a fixed seed and its standard error.
+
+R. M. Karp, M. Luby, "Monte-Carlo Algorithms for Enumeration and Reliability Problems", FOCS 1983.
 """
 
 from __future__ import annotations

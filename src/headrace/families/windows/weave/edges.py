@@ -2,10 +2,13 @@
 needs.
 
 A window `[o + k·s, o + k·s + r)` begins at times ≡ o and ends at times ≡ o + r (mod s): two residue
-classes, or one where r is a multiple of s (paired windows, Krishnamurthy et al., SIGMOD'06).  The
+classes, or one where r is a multiple of s (*paired windows*).  The
 edges of several windows are a union of residue classes.  Its rate is counted exactly where that is
 tractable, whatever the least common multiple of the slides; else it is estimated, and says so.  All
 times are integers of one unit, and rates are edges a unit.
+
+S. Krishnamurthy, C. Wu, M. J. Franklin, "On-the-Fly Sharing for Streamed Aggregation", SIGMOD 2006
+(paired windows).
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Nodes:
         return Nodes(classes, self.overlap[chosen], self.are_single)
 
     def merged(self, tree_of: Ints) -> Nodes:
-        """Trees as nodes."""
+        """One node for each tree, which has the edges and the overlap of its nodes."""
         classes = Classes(self.classes.residues, self.classes.moduli, tree_of[self.classes.owners])
         return Nodes(classes.distinct_by_owner(), summed(tree_of, self.overlap), False)
 

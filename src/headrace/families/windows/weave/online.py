@@ -1,5 +1,4 @@
-"""Incremental Weave Share: queries come and go, and the plan is rebuilt when it has drifted
-(CIKM'11, section 5.2).
+"""Incremental Weave Share: queries come and go, and the plan is rebuilt when it has drifted.
 
 A new query becomes a tree and is merged where that pays; a query that leaves has its tree tried
 against all others (`forest.py`).  Such a plan is worse than one from scratch, by how much nobody
@@ -15,6 +14,9 @@ the next rebuild takes it in.
     if online.is_due():
         made = rebuild(online.snapshot())   # pure, may run in another thread
         online.swap(made)                   # what came and went meanwhile is repeated on it
+
+S. Guirguis, M. A. Sharaf, P. K. Chrysanthis, A. Labrinidis, "Optimized Processing of Multiple
+Aggregate Continuous Queries", CIKM 2011, section 5.2.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""Weave Share: which windows share one tree of partial aggregates (Guirguis et al., CIKM'11,
-sections 4 and 5).
+"""Weave Share: which windows share one tree of partial aggregates.
 
 A tree takes every row once and cuts at the edges of all its windows.  With λ rows and E edges a
 unit of time, and Ω = Σ r/s of its windows, it costs λ + E·Ω: each window examines the edges of the
 whole tree.  Merging two trees saves one λ and costs what each must examine of the other's edges.
 Weave Share starts with a tree a query and merges the cheapest pair while that is below λ.  One tree
 for all (Shared) and one each (No Share) are tried too: the plan is never dearer than either.
+
+S. Guirguis, M. A. Sharaf, P. K. Chrysanthis, A. Labrinidis, "Optimized Processing of Multiple
+Aggregate Continuous Queries", CIKM 2011, sections 4 and 5.
 """
 
 from __future__ import annotations
@@ -102,7 +104,7 @@ def plan_of(
 
 
 def cost_of(trees: Iterable[Tree], rate: float, weights: Weights = EVEN) -> float:
-    """m·row·λ + merge·Σ E·Ω."""
+    """Operations a unit of time that m trees take: m·row·λ + merge·Σ E·Ω."""
     return sum(
         weights.row * rate + weights.merge * tree.edges.rate * tree.overlap for tree in trees
     )
