@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headrace.bench.drawing import GREY, INK, Drawing, text_px
 from headrace.bench.plot import COLOURS
-from headrace.families.windows.rings.kernels import highest_split
+from headrace.families.windows.rings.answer_kernels import highest_split
 from headrace.sql.bind import bind
 from headrace.sql.duration import span
 from headrace.sql.schema import parse_schema
@@ -23,11 +23,8 @@ from headrace.values import Relation, Window
 
 RELATION = Relation("trades", "parquet:t", parse_schema("ts TIMESTAMP"), time="ts")
 WINDOWS = ("'1 hour', '10 minutes'", "'40 minutes', '20 minutes'", "'20 minutes'")
-FIRST, NEWEST, OPEN = (
-    1,
-    7,
-    8,
-)  # the first pane that is shown, the one that has just closed, the next
+FIRST, NEWEST, OPEN = 1, 7, 8
+"""Panes: the first that is shown, the one that has just closed, and the next."""
 ROWS, SEED = 46, 5
 WIDTH, LEFT, PANE_PX = 880, 250, 74
 TAIL, HEAD = COLOURS[2], COLOURS[0]
