@@ -283,15 +283,18 @@ def test_too_many_rounds_are_folded_even_at_the_same_width() -> None:
     assert due is not None and (due.start, due.width_us) == (0, 10 * S) and due.stop > 1_000
 
 
-def test_rewriting_stays_logarithmic() -> None:
-    """A model of the log: a fold's size is that of its days."""
+@pytest.mark.parametrize("first_before_us", [-S, None], ids=["goes on", "first of all"])
+def test_rewriting_stays_logarithmic(first_before_us: int | None) -> None:
+    """A model of the log: a fold's size is that of its days.  Where the log's very first round begins
+    is not known; what it was folded into must not take in all that follow."""
     plan = CompactionPlan([(10 * S, 10 * S), (30 * DAY, DAY)], 0, 10_000, 1 << 30)
     entries: list[PaneRound] = []
     written = 0
     step_us = 600 * S
     for number in range(6_000):
         now = number * step_us
-        entries.append(entry(number, now))
+        came = entry(number, now)
+        entries.append(came if number else replace(came, newest_before_us=first_before_us))
         due = plan.next(entries, now)
         if due is not None:
             gone = entries[due.start : due.stop]
