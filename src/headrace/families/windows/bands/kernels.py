@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from numpy.typing import NDArray
 
 from headrace.families.windows.bands.arrays import (
@@ -38,6 +37,7 @@ from headrace.families.windows.rings.kernels import (
     max_nan_last,
     min_nan_last,
 )
+from headrace.kernel_cache import numba
 
 Values = NDArray[Any]
 

@@ -8,7 +8,6 @@ wider panes absorbs these into its open ones.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +24,7 @@ from headrace.families.windows.rings.kernels import (
     max_nan_last,
     min_nan_last,
 )
+from headrace.kernel_cache import numba
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]
