@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import pytest
 
 from headrace import kernel_cache
-from headrace.kernel_cache import KEPT_IN, KernelCache, numba, source_digest, writable
+from headrace.kernel_cache import KernelCache, numba, source_digest
+from headrace.kernel_places import KEPT_IN, for_workers, keep_in, kept_place, places, writable
 
 SOURCES = Path(kernel_cache.__file__).parent
 
@@ -47,6 +49,21 @@ def test_a_kernel_is_kept_where_the_user_says_and_found(given: Path) -> None:
     assert _hits(_compiled()) == 1
     assert not _hits(_compiled(1.5)), "another type is another kernel"
     assert len(_kept(given)) == 2
+
+
+@pytest.mark.parametrize(("folder", "file"), [(0o755, 0o644), (0o700, 0o600)])
+def test_a_kernel_is_read_by_whoever_may_look_into_its_folder(
+    given: Path, folder: int, file: int
+) -> None:
+    """Spark's workers write for their owner only; an image is made by another than runs it."""
+    (given / "headrace").mkdir(parents=True)
+    (given / "headrace").chmod(folder)
+    before = os.umask(0o077)
+    try:
+        _compiled()
+    finally:
+        os.umask(before)
+    assert _kept(given)[0].stat().st_mode & 0o777 == file
 
 
 def test_without_a_place_of_the_users_it_is_beside_the_source(
@@ -96,10 +113,12 @@ def test_nowhere_is_no_error_and_a_home_that_is_gone_does_not_come_back(
     monkeypatch.setenv(KEPT_IN, str(tmp_path / "gone" / "kernels"))
     assert not _hits(_compiled()) and not _hits(_compiled())
     assert not (tmp_path / "gone").exists()
-    assert writable(kernel_cache.places(tmp_path)) is None
+    assert writable(places(tmp_path)) is None
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: data * 2])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-1], lambda data: b"", lambda data: data * 2]
+)
 def test_a_damaged_file_is_compiled_anew(given: Path, damage: Any) -> None:
     _compiled()
     (file,) = _kept(given)
@@ -143,3 +162,29 @@ def test_every_module_with_kernels_takes_numba_from_here() -> None:
         if re.search(r"^\s*(?:import numba|from numba)\b", path.read_text(), re.M)
     ]
     assert alone == ["kernel_cache.py"]
+
+
+def test_the_home_opened_last_keeps_unless_the_user_has_said_where(
+    given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given.write_text("")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        keep_in(tmp_path / name)
+        assert kept_place() == tmp_path / name / "kernels"
+    monkeypatch.setenv(KEPT_IN, str(tmp_path / "theirs"))
+    keep_in(tmp_path / "one")
+    assert kept_place() == tmp_path / "theirs"
+
+
+def test_workers_are_told_only_what_they_do_not_find_alone(
+    given: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEPT_IN, str(tmp_path / "kernels"))
+    assert for_workers(is_here=True) == {}
+    told = {"NUMBA_CACHE_DIR": str(given), KEPT_IN: str(tmp_path / "kernels")}
+    assert for_workers(is_here=False) == told
+    (given / "headrace").rmdir()
+    given.rmdir()
+    given.write_text("")
+    assert for_workers(is_here=True) == told

@@ -2,13 +2,11 @@
 
 Modules with kernels take numba from here.  numba alone keeps what it has compiled beside the source
 or below the user's HOME; where it may write to neither it refuses to compile, and it does not look
-into a folder that it cannot write to.  Here a kernel is looked for in every place there is, and kept
-in the first that can be written:
+into a folder that it cannot write to.  Here a kernel is looked for in every place there is
+(`kernel_places.py`), and kept in the first that can be written.  Where none can, each process
+compiles for itself.
 
-1. the folder that `NUMBA_CACHE_DIR` names; without it the `__pycache__` beside the source;
-2. the folder of the home (`keep_in`), which the engine passes on to Spark's Python workers.
-
-Where none can be written, each process compiles for itself.  A kernel has one file, named by its
+A kernel has one file, named by its
 function, by the sources it was made of (its module, and whatever of Headrace that imports) and by
 argument types, processor, numba and Python: a change to any of them finds no file, and two processes
 that keep the same kernel write the same.
@@ -17,7 +15,6 @@ that keep the same kernel write the same.
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 import re
 import sys
@@ -35,42 +32,15 @@ from numba.core.caching import Cache, FunctionCache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-__all__ = ["KEPT_IN", "KernelCache", "numba", "places", "writable"]
+from headrace.kernel_places import make, places
+
+__all__ = ["KernelCache", "numba", "source_digest"]
 
 PACKAGE = __name__.partition(".")[0]
-KEPT_IN = "HEADRACE_KERNELS"
-"""The environment variable with the home's folder: workers inherit it."""
-
 _IMPORT = re.compile(
     rf"^(?:from|import)\s+({PACKAGE}[\w.]*)(?: import (?:\(([\w\s,]+)|([\w ,]+)))?", re.M
 )
 _DIGEST = 32
-
-
-def places(beside: Path) -> list[Path]:
-    """Folders to look in, the first writable one to keep in.  `beside`: the `__pycache__` of a
-    module."""
-    given, home = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get(KEPT_IN)
-    first = Path(given, PACKAGE) if given else beside
-    return [first] if home is None else [first, Path(home)]
-
-
-def writable(places: list[Path]) -> Path | None:
-    """The first that files can be put into; made where it is missing."""
-    for place in places:
-        probe = place / f".{uuid.uuid4().hex[:16]}"
-        with suppress(OSError):
-            _make(place)
-            probe.touch()
-            probe.unlink()
-            return place
-    return None
-
-
-def _make(place: Path) -> None:
-    """The user's folder with all above it; of a home that is gone nothing comes back."""
-    is_given = bool(os.environ.get("NUMBA_CACHE_DIR")) and place == places(place)[0]
-    place.mkdir(mode=0o700, parents=is_given, exist_ok=True)
 
 
 class KernelCache(Cache):  # type: ignore[misc]
@@ -124,10 +94,12 @@ class KernelCache(Cache):  # type: ignore[misc]
                 return
 
     def _put(self, place: Path, name: str, payload: bytes) -> None:
-        _make(place)
+        make(place)
         aside = place / f".{name}.{uuid.uuid4().hex[:16]}"
         try:
             aside.write_bytes(hashlib.sha256(payload).digest() + payload)
+            # read by whoever may look into the folder: an image is made by another than runs it
+            aside.chmod(place.stat().st_mode & 0o644)
             aside.replace(place / name)
         except OSError:
             aside.unlink(missing_ok=True)
@@ -174,7 +146,7 @@ def _reached(module: str) -> set[str]:
     found, ahead = set[str](), [module]
     while ahead:
         name = ahead.pop()
-        if name not in found and _source(name):
+        if name not in (*found, __name__) and _source(name):
             found.add(name)
             ahead += _imported(_source(name))
     return found
