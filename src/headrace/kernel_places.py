@@ -52,6 +52,12 @@ def kept_place() -> Path | None:
     return writable(places(_PACKAGE / "__pycache__"))
 
 
+def kept_files(place: Path) -> list[Path]:
+    """Every kernel that is kept there; beside the sources, in all their folders."""
+    root = _PACKAGE if place == _PACKAGE / "__pycache__" else place
+    return list(root.rglob("*.nbc"))
+
+
 def writable(candidates: Sequence[Path]) -> Path | None:
     """The first that files can be put into; made where it is missing."""
     for place in candidates:

@@ -10,11 +10,11 @@ from headrace.arguments import check_opening
 from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.families.contract import Reader
-from headrace.kernel_places import keep_in
 from headrace.runtime.answers import AnswerLog
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog, check_folder
 from headrace.runtime.sparkuse import SparkUse
+from headrace.runtime.writing_places import settle
 from headrace.supervision import Pipelines
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class EngineState:
         check_opening(home, config)
         self.config = config or Config.from_environment()
         self.home = Home(Path(home))
-        keep_in(self.home.root)
+        settle(self.home.root)
         self.catalog = Catalog(self.home.disk, self.config)
         self._spark = SparkUse(spark, self.config, self._packages, self.home.root)
         self._frames: dict[str, DataFrame] = {}

@@ -18,7 +18,6 @@ from headrace.runtime.nameless import log_in
 from headrace.runtime.quiet import log_level
 from headrace.runtime.writing_places import (
     java_options,
-    settle_temporary_files,
     spark_settings,
 )
 
@@ -88,7 +87,6 @@ def make_session(
     settings["spark.log.level"] = log_level()
     settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
     if scratch is not None:
-        settle_temporary_files(scratch)
         settings |= spark_settings(scratch)
         settings["spark.driver.extraJavaOptions"] += f" {java_options(scratch)}"
     if packages:

@@ -7,9 +7,8 @@ is temporary goes into the home's `tmp`, whatever the machine has:
   `java.io.tmpdir` (native libraries that are unpacked) and Derby's folder: the folder of this Spark
   (`scratch.py`), which goes with it;
 - Java's `user.home` and Ivy's folder of packages, where the user has no HOME that can be written;
-- Python's own temporary files, where Python finds no place for them: the home's `tmp`.
-
-Compiled kernels have places of their own (`kernel_places.py`).
+- Python's own temporary files, where Python finds no place for them: the home's `tmp`;
+- compiled kernels, where they have no other place: the home's `kernels` (`kernel_places.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,11 @@ from __future__ import annotations
 import os
 import pwd
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+
+from headrace.kernel_places import keep_in
+from headrace.runtime.scratch import TMP
 
 
 def java_options(scratch: Path) -> str:
@@ -49,10 +52,13 @@ def has_own_folder() -> bool:
     return os.path.isdir(own) and os.access(own, os.W_OK | os.X_OK)
 
 
-def settle_temporary_files(scratch: Path) -> None:
-    """Python's temporary files go beside this Spark's where there is no other place: PySpark writes
-    one before Java starts.  Java inherits it, and its workers."""
+def settle(home: Path) -> None:
+    """When a home is opened: it takes what has no other place.  Java inherits it, and its workers."""
+    keep_in(home)
     try:
         tempfile.gettempdir()
     except FileNotFoundError:
-        os.environ["TMPDIR"] = tempfile.tempdir = str(scratch.parent)
+        place = home.absolute() / TMP
+        with suppress(OSError):
+            place.mkdir(mode=0o700, exist_ok=True)
+            os.environ["TMPDIR"] = tempfile.tempdir = str(place)
