@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -22,7 +23,7 @@ def _added(a: int, b: int) -> int:
 
 def _compiled(a: Any = 1, b: Any = 2) -> Any:
     """The function as another process would have it: nothing compiled yet."""
-    made = numba.njit(nogil=True)(_added)
+    made: Any = numba.njit(nogil=True)(_added)
     made._cache = KernelCache(_added)
     assert made(a, b) == a + b
     return made
@@ -131,7 +132,7 @@ def test_a_file_that_is_whole_and_not_ours_is_compiled_anew(given: Path) -> None
     _compiled()
     (file,) = _kept(given)
     payload = b"not a pickle"
-    file.write_bytes(kernel_cache.hashlib.sha256(payload).digest() + payload)
+    file.write_bytes(hashlib.sha256(payload).digest() + payload)
     assert not _hits(_compiled())
 
 
@@ -151,7 +152,8 @@ def test_a_digest_covers_what_a_module_imports() -> None:
 
 
 def test_functions_of_others_are_kept_as_numba_keeps_them() -> None:
-    assert not isinstance(numba.njit(cache=True)(_added)._cache, KernelCache)
+    made: Any = numba.njit(cache=True)(_added)
+    assert not isinstance(made._cache, KernelCache)
 
 
 def test_every_module_with_kernels_takes_numba_from_here() -> None:

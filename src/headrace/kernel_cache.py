@@ -27,10 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import dispatcher
-from numba.core.caching import Cache, FunctionCache
-from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
+from numba.core import caching, compiler, dispatcher, serialize
 
 from headrace.kernel_places import make, places
 
@@ -42,8 +39,13 @@ _IMPORT = re.compile(
 )
 _DIGEST = 32
 
+# numba has types, and few of what is inside it
+_FunctionCache: Any = caching.FunctionCache
+_rebuilt: Any = compiler.CompileResult._rebuild
+_dumped: Any = serialize.dumps
 
-class KernelCache(Cache):  # type: ignore[misc]
+
+class KernelCache(caching.Cache):
     """The cache of one function: numba asks it before it compiles, and afterwards."""
 
     def __init__(self, function: Any) -> None:
@@ -79,7 +81,7 @@ class KernelCache(Cache):  # type: ignore[misc]
             payload = _sound(place / name)
             if payload is not None:
                 with suppress(Exception):  # whatever a pickle of another build may raise
-                    return CompileResult._rebuild(target_context, *pickle.loads(payload))  # noqa: S301 - as numba's own
+                    return _rebuilt(target_context, *pickle.loads(payload))  # noqa: S301 - as numba's own
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -87,7 +89,7 @@ class KernelCache(Cache):  # type: ignore[misc]
         if not self._is_enabled or data.lifted or data.library.has_dynamic_globals:
             return
         name = self._file(sig, data.codegen)
-        payload = dumps(data._reduce())
+        payload = _dumped(data._reduce())
         for place in places(self._beside):
             with suppress(OSError):
                 self._put(place, name, payload)
@@ -117,7 +119,8 @@ class KernelCache(Cache):  # type: ignore[misc]
 
     def _file(self, sig: Any, codegen: Any) -> str:
         built = (numba.__version__, sys.version_info[:2], sysconfig.get_config_var("SOABI"))
-        key = repr((self._index_key(sig, codegen), built)).encode()
+        index_key: Any = self._index_key
+        key = repr((index_key(sig, codegen), built)).encode()
         source = source_digest(self._py_func.__module__)
         return f"{self._function}.{source[:12]}.{hashlib.sha256(key).hexdigest()[:20]}.nbc"
 
@@ -174,7 +177,7 @@ def _source(module: str) -> str:
 def _cache_of(function: Any) -> Any:
     """Functions that are not ours are kept as numba keeps them."""
     is_ours = function.__module__.partition(".")[0] == PACKAGE
-    return KernelCache(function) if is_ours else FunctionCache(function)
+    return KernelCache(function) if is_ours else _FunctionCache(function)
 
 
-dispatcher.FunctionCache = _cache_of
+setattr(dispatcher, "FunctionCache", _cache_of)  # noqa: B010 - a name it imported, says mypy
