@@ -48,7 +48,7 @@ def run(
     given: Path | None = None,
     small_tmp: bool = False,
     environment: Mapping[str, str] | None = None,
-    seconds: float = 280,
+    seconds: float = 800,
 ) -> subprocess.CompletedProcess[str]:
     """`volume` is all that can be written.  `given` can be read.  `small_tmp`: /tmp is there, and
     has 64 kB."""

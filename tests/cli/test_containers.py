@@ -11,7 +11,10 @@ import pytest
 from headrace.cli.starting import SECONDS_PER_FILE, write_trades
 from tests.container import HOME_VOLUME, READ_VOLUME, USER, headrace, run, why_not
 
-pytestmark = pytest.mark.skipif(why_not() is not None, reason=f"no container here: {why_not()}")
+pytestmark = [
+    pytest.mark.skipif(why_not() is not None, reason=f"no container here: {why_not()}"),
+    pytest.mark.timeout(900),  # a start, and kernels that may have to be compiled
+]
 
 SCRIPT = f"""
 CREATE STREAM trades (symbol STRING, price DOUBLE, qty INT, side STRING, venue STRING, ts TIMESTAMP)
