@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -190,3 +193,24 @@ def test_workers_are_told_only_what_they_do_not_find_alone(
     given.rmdir()
     given.write_text("")
     assert for_workers(is_here=True) == told
+
+
+def test_a_package_in_an_archive_has_the_same_kernels(tmp_path: Path) -> None:
+    """As executors of a cluster may be given it."""
+    with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
+        for path in SOURCES.rglob("*.py"):
+            archive.write(path, path.relative_to(SOURCES.parent))
+    module = "headrace.relations.kernels"
+    code = (
+        f"from headrace.kernel_cache import source_digest; from {module} import joining; "
+        f"print(source_digest({module!r}), joining._cache.cache_path)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "package.zip")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert found[0] == source_digest(module)
+    assert found[1].startswith(str(tmp_path / "package.zip"))
