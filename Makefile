@@ -1,6 +1,6 @@
 # Every target makes what it needs: `make demo` and `make test` work on a fresh clone.
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all coverage oracle chaos check format docs wheel check-wheel bench figures java lock audit clean
+.PHONY: help install demo test test-all test-spark coverage oracle chaos check format docs wheel check-wheel bench figures java lock audit clean
 
 VENV  := .venv
 BIN   := $(VENV)/bin
@@ -10,6 +10,7 @@ NAME  ?= windows
 ARGS  ?=
 SECONDS ?= 3600
 QUERIES ?= 20000
+VERSION ?= 4.0.1 4.1.1 4.2.0 4.3.0
 SEED  ?=
 DRAW  := $(if $(SEED),HEADRACE_SEED=$(SEED))
 
@@ -34,9 +35,14 @@ test: $(DEV) ## the tests (SEED=123 ARGS="tests/engine/test_oracle.py -k closed_
 	@scripts/java check
 	@$(DRAW) $(BIN)/python -m tests.lanes -m "not slow and not nightly" $(ARGS)
 
-test-all: $(DEV) ## the tests, the slow and nightly ones too
+test-all: $(DEV) ## the tests, the slow and nightly ones too, and other versions of Spark
 	@scripts/java check
 	@$(DRAW) $(BIN)/python -m tests.lanes $(ARGS)
+	@$(if $(ARGS),:,$(DRAW) scripts/test-spark "$(VERSION)")
+
+test-spark: ## a smoke test of everything on other versions of Spark (VERSION=4.0.1)
+	@scripts/java check
+	@$(DRAW) scripts/test-spark "$(VERSION)" $(ARGS)
 
 coverage: $(DEV) ## the tests, and how much of the code they ran (ARGS="tests/sql")
 	@scripts/java check

@@ -6,6 +6,8 @@ in steps with an engine of its own each, so what it ends with has been recovered
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,7 @@ from pyspark.sql import SparkSession
 from headrace.engine import Engine
 from tests.streams import EPOCH_US, as_oracle, canonical, same_rows, write_file
 
+KEPT = "HEADRACE_TEST_ANSWERS"
 STEPS = 3
 ROWS = 3_000  # of a step and stream
 SYMBOLS = [f"{letter}{number}" for letter in "ABCD" for number in range(5)]
@@ -159,6 +162,16 @@ def spark_answers(spark: SparkSession, played: Sequence[Step]) -> Answers:
 def _latest(rows: pa.Table) -> pa.Table:
     newest = {row["symbol"]: row for row in rows.to_pylist()}
     return pa.Table.from_pylist([r for r in newest.values() if not r["gone"]], rows.schema)
+
+
+def agree(ours: Answers, version: str, seed: int) -> None:
+    """With what other versions have answered to the same rows, where `make test-spark` keeps it."""
+    kept = os.environ.get(KEPT)
+    if kept is None:
+        return
+    for path in sorted(Path(kept).glob(f"{seed}-*.pickle")):
+        check(ours, pickle.loads(path.read_bytes()))
+    Path(kept, f"{seed}-{version}.pickle").write_bytes(pickle.dumps(ours))
 
 
 def check(ours: Answers, theirs: Answers) -> None:

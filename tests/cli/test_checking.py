@@ -85,3 +85,24 @@ def test_no_home_is_not_an_error(headrace: Command) -> None:
     result = headrace("doctor", "--home", "nowhere")
     assert result.exit_code == 0
     assert "no home" in result.stdout
+
+
+def test_what_a_version_of_spark_lacks_is_told_with_what_it_costs() -> None:
+    (lack,) = checking.spark_found("4.2.0")
+    assert lack.level == "warn" and "restricted mode" in lack.what
+    assert "no answer differs" in lack.next and "4.3 has it" in lack.next
+    assert list(checking.spark_found("4.3.0")) == []
+    (other,) = checking.spark_found("3.5.6")
+    assert other.level == "bad" and "from 4.0 on, below 4.4" in other.next
+
+
+def test_where_kernels_are_kept_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADRACE_KERNELS", raising=False)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    kept = checking.kernels_found(tmp_path / "race")
+    assert kept.level == "ok" and str(tmp_path / "kernels") in kept.what
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
+    (tmp_path / "race").write_text("")
+    nowhere = checking.kernels_found(tmp_path / "race")
+    assert nowhere.level == "warn" and "headrace warm" in nowhere.next

@@ -25,6 +25,7 @@ from headrace.cli import (
     reading,
     running,
     starting,
+    warming,
     watching,
 )
 from headrace.cli.show import caution, complain, debugging
@@ -95,6 +96,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "read": reading.read,
     "watch": watching.watch,
     "doctor": checking.doctor,
+    "warm": warming.warm,
     "migrate": migrating.migrate,
     "bench": benching.bench,
 }

@@ -76,6 +76,9 @@ def machine(home: Path) -> Iterator[Seen]:
     yield python_found(sys.version_info[:3])
     yield java_found()
     yield packages_found()
+    yield from spark_found(_version("pyspark"))
+    yield kernels_found(home)
+    yield from user_found()
     yield space_found(home)
 
 
@@ -128,6 +131,52 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def spark_found(found: str | None) -> Iterator[Seen]:
+    """Nothing of the newest: it lacks nothing."""
+    from headrace.runtime.versions import BELOW, LEAST, is_supported, lacking
+
+    if found is None:
+        return
+    least, below = (".".join(map(str, version)) for version in (LEAST, BELOW))
+    if not is_supported(found):
+        yield Seen(
+            "bad",
+            f"Spark {found} is not one that Headrace runs on",
+            f"install pyspark from {least} on, below {below}",
+        )
+        return
+    for lack in lacking(found):
+        newer = ".".join(map(str, lack.since))
+        yield Seen("warn", f"Spark {found} has no {lack.what}", f"{lack.cost}; {newer} has it")
+
+
+def kernels_found(home: Path) -> Seen:
+    """Where compiled kernels are kept; a home that is not there yet will be."""
+    from headrace.kernel_places import keep_in, kept_place
+
+    if home.is_dir():
+        keep_in(home)
+    place = kept_place()
+    if place is not None:
+        return Seen("ok", f"compiled kernels are kept in {place}")
+    if not home.exists():
+        return Seen("ok", "compiled kernels will be kept in the home")
+    return Seen(
+        "warn",
+        "compiled kernels are kept nowhere: each start compiles them anew, for most of a minute",
+        "set NUMBA_CACHE_DIR to a folder that can be written, or make one with `headrace warm`",
+    )
+
+
+def user_found() -> Iterator[Seen]:
+    """Only where it is worth a word."""
+    from headrace.runtime.nameless import chosen_name, user_name
+
+    if user_name() is None:
+        what = f"user {os.getuid()} has no name; Spark is told {chosen_name()!r}"
+        yield Seen("ok", what, "a program that makes its own Spark needs a line in /etc/passwd")
 
 
 def space_found(home: Path) -> Seen:

@@ -141,5 +141,15 @@ def _folder(home: Path | None) -> Iterator[Path]:
     if home is not None:
         yield home
         return
-    with tempfile.TemporaryDirectory(prefix="headrace-demo-", ignore_cleanup_errors=True) as made:
+    try:
+        place = tempfile.gettempdir()
+    except FileNotFoundError:
+        raise HeadraceError(
+            "there is no folder for temporary files, in which the demo could play",
+            hint="headrace demo --home DIR plays in a folder that can be written",
+            code="DEMO",
+        ) from None
+    with tempfile.TemporaryDirectory(
+        prefix="headrace-demo-", dir=place, ignore_cleanup_errors=True
+    ) as made:
         yield Path(made)

@@ -14,6 +14,7 @@ from headrace.runtime.answers import AnswerLog
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger, check_catalog, check_folder
 from headrace.runtime.sparkuse import SparkUse
+from headrace.runtime.writing_places import settle
 from headrace.supervision import Pipelines
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class EngineState:
         check_opening(home, config)
         self.config = config or Config.from_environment()
         self.home = Home(Path(home))
+        settle(self.home.root)
         self.catalog = Catalog(self.home.disk, self.config)
         self._spark = SparkUse(spark, self.config, self._packages, self.home.root)
         self._frames: dict[str, DataFrame] = {}
@@ -49,10 +51,10 @@ class EngineState:
         return Plans(self.catalog)
 
     def _packages(self) -> list[str]:
-        from headrace.runtime.session import KAFKA
+        from headrace.runtime.versions import kafka_package
 
         sources = [relation.source for relation in self.catalog.relations.values()]
-        return [KAFKA] if any(source.startswith("kafka:") for source in sources) else []
+        return [kafka_package()] if any(source.startswith("kafka:") for source in sources) else []
 
     def _refresh(self) -> None:
         """Take in what others have changed; at first see that the catalog is the one the home was

@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.evaluation.finish import Finish, compile_finish
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Numbers
 from headrace.relations.comparing import WIDEST, is_exact
 from headrace.sql.bands import MOST

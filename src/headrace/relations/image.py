@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Numbers
 
 RATIO = 8

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Numbers
 
 

@@ -9,12 +9,16 @@ server of accumulators prints its own.
 from __future__ import annotations
 
 import logging
+from socketserver import BaseServer
 
-from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
+from pyspark import accumulators
 from pyspark.logger import PySparkLogger
 
 ERROR_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _PY4J = "Exception while sending command."  # it logs this to the root logger
+
+# A kind of socket each from Spark 4.1 on; Spark 4.0 has the one.
+_SERVERS = ("AccumulatorTCPServer", "AccumulatorUnixServer", "AccumulatorServer")
 
 _is_quiet = False
 
@@ -26,9 +30,14 @@ def hush() -> None:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_worth_saying)
-    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+    for server in accumulator_servers():
         setattr(server, "handle_error", _say_nothing)  # noqa: B010 - a method is not to be assigned, says mypy
     _is_quiet = True
+
+
+def accumulator_servers() -> list[type[BaseServer]]:
+    """Those that this version of PySpark has."""
+    return [getattr(accumulators, name) for name in _SERVERS if hasattr(accumulators, name)]
 
 
 def log_level() -> str:

@@ -13,9 +13,13 @@ from pyspark.sql import SparkSession
 
 from headrace.config import Config
 from headrace.errors import HeadraceError
+from headrace.kernel_places import for_workers
+from headrace.runtime.nameless import log_in
 from headrace.runtime.quiet import log_level
-
-KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
+from headrace.runtime.writing_places import (
+    java_options,
+    spark_settings,
+)
 
 _STATIC = {
     "spark.ui.enabled": "false",
@@ -66,8 +70,9 @@ _SESSION = {
 # native library is missing, as it is in PySpark: 0.1 s.  This one renames files into place too, by
 # the same POSIX rename.
 CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
-_BY_FILE_SYSTEM = (
-    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_BY_FILE_SYSTEM = tuple(
+    f"org.apache.spark.sql.execution.streaming.{place}FileSystemBasedCheckpointFileManager"
+    for place in ("checkpointing.", "")  # the latter is Spark 4.0's
 )
 
 
@@ -82,14 +87,15 @@ def make_session(
     settings["spark.log.level"] = log_level()
     settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
     if scratch is not None:
-        settings["spark.local.dir"] = str(scratch)
-        settings["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
+        settings |= spark_settings(scratch)
+        settings["spark.driver.extraJavaOptions"] += f" {java_options(scratch)}"
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
     for key, value in settings.items():
         builder = builder.config(key, value)
     before = os.umask(0o077)  # Java inherits it, and the workers it starts
     try:
+        log_in({"spark.master": config.master, **settings})
         session = builder.getOrCreate()
     finally:
         os.umask(before)
@@ -111,13 +117,17 @@ def settle_session(session: SparkSession, config: Config) -> None:
     session.conf.set("spark.sql.shuffle.partitions", str(config.shuffle_partitions))
     _settle_workers(session)
     assert session._jvm is not None
-    if session._jvm.org.apache.spark.util.Utils.classIsLoadable(_BY_FILE_SYSTEM):
-        session.conf.set(CHECKPOINTS, _BY_FILE_SYSTEM)
+    known = session._jvm.org.apache.spark.util.Utils.classIsLoadable
+    for manager in filter(known, _BY_FILE_SYSTEM):
+        session.conf.set(CHECKPOINTS, manager)
 
 
 def _settle_workers(session: SparkSession) -> None:
-    """Workers on this machine run the Python that we run, unless somebody chose another."""
+    """Workers on this machine run the Python that we run, unless somebody chose another; all look
+    for compiled kernels where we do."""
     context = session.sparkContext
+    for name, value in for_workers((context.master or "").startswith("local")).items():
+        context.environment.setdefault(name, value)
     if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
         context.pythonExec = sys.executable
 

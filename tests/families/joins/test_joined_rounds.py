@@ -31,11 +31,10 @@ from headrace.families.joins.bands import scattered as band_scattered
 from headrace.families.joins.levels import probes, standing
 from headrace.families.joins.levels.level_store import LevelStore
 from headrace.families.joins.plan import share
-from headrace.families.joins.reading import image_cache as spans
 from headrace.families.joins.reading import join_log as expand
 from headrace.families.joins.reading import turn_batches as blocks
 from headrace.families.joins.stabbing import hot_points
-from headrace.relations import image, keeping, store, wear
+from headrace.relations import image, keeping, spans, store, wear
 from headrace.relations.row_files import map_table
 from headrace.runtime.family import OK
 from tests.families.joins.asked import Asked, Row, draw_query, draw_row, rank

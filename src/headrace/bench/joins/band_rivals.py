@@ -9,9 +9,8 @@ Duke University, 2007, section 4.3.1.
 
 from __future__ import annotations
 
-import numba
-
 from headrace.families.joins.bands.kernels import Runs, first_above, first_at_least, write_run
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Ints32, Numbers
 
 

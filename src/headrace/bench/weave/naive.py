@@ -19,7 +19,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +27,7 @@ from headrace.families.windows.weave.edge_kernels import Ints
 from headrace.families.windows.weave.edge_union import FLAGS_MAX, EdgeClass, bounded_lcm
 from headrace.families.windows.weave.edges import Shape, classes_of
 from headrace.families.windows.weave.weave import EVEN, Weights
+from headrace.kernel_cache import numba
 
 Flags = NDArray[np.bool_]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from headrace.families.joins.bands.kernels import first_at_least, next_at_least
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Ints32, Numbers
 from headrace.relations.kernels import reach
 

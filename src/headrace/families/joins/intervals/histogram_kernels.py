@@ -7,10 +7,10 @@ at once.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Floats
 
 Cuts = NDArray[np.int32]

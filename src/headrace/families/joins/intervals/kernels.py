@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Ints32, Numbers
 
 LEAST, SHARE = 16, 2  # the limit of a window: ends, and which share of those open at its edge

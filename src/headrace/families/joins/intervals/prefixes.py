@@ -14,12 +14,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.families.joins.intervals.index import offsets_of
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Ints32, Numbers
 
 BATCH = 4_096  # values that stay in the cache while groups go by

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
 from headrace.families.joins.bands.kernels import first_above, next_at_least
 from headrace.families.joins.plan import BAND, Box
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Numbers, spread
 from headrace.relations.image import Image
 from headrace.relations.kernels import joining, reach

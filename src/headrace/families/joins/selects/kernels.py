@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
-
 from headrace.families.joins.bands.kernels import Runs, count_down_to, count_up_to, write_run
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Ints32, Numbers
 from headrace.relations.kernels import reach
 

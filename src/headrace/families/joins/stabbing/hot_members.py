@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from headrace.families.joins.stabbing.interval_slots import ROOM, IntervalSlots, widened
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Numbers
 
 

@@ -8,10 +8,10 @@ in many of the ranges that are left.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from headrace.families.joins.stabbing.partition import canonical
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Ints32, Numbers
 
 HOT_SHARE, HOT_LEAST = 256, 16  # a hot group has one of so many ranges, and at least so many

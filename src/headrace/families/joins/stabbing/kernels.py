@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,6 +27,7 @@ from headrace.families.joins.stabbing.sorted_blocks import (
     note_least,
     put,
 )
+from headrace.kernel_cache import numba
 from headrace.relations.arrays import Ints, Ints32, Numbers
 
 BASE, MADE, LIVE, LOST, LARGEST, BUILDS = range(6)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.kernel_cache import numba
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]

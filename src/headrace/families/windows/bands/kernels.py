@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 from numpy.typing import NDArray
 
 from headrace.families.windows.bands.arrays import (
@@ -36,6 +35,7 @@ from headrace.families.windows.rings.arrays import (
     Ops,
 )
 from headrace.families.windows.rings.join_kernels import join_moments, max_nan_last, min_nan_last
+from headrace.kernel_cache import numba
 
 Values = NDArray[Any]
 

@@ -7,7 +7,6 @@ vectors of them, and inlined, as calling them would take longer.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from headrace.families.windows.bands.arrays import (
@@ -31,6 +30,7 @@ from headrace.families.windows.rings.arrays import (
     Ops,
 )
 from headrace.families.windows.rings.join_kernels import join_moments
+from headrace.kernel_cache import numba
 
 ANY_ORDER = {"reassoc", "nsz"}  # of additions
 NAN_BITS = int(np.array([np.nan]).view(np.int64)[0])

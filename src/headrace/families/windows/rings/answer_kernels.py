@@ -5,7 +5,6 @@ Answers come in blocks, one of each window: at first as the windows end, then so
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from headrace.families.windows.rings.arrays import (
@@ -20,6 +19,7 @@ from headrace.families.windows.rings.arrays import (
     Rows,
 )
 from headrace.families.windows.rings.join_kernels import join_floats, join_ints
+from headrace.kernel_cache import numba
 
 
 @numba.njit(cache=True, nogil=True)

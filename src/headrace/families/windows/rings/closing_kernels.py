@@ -6,8 +6,6 @@ Why tails and heads are enough is told in `ring.py`.
 
 from __future__ import annotations
 
-import numba
-
 from headrace.families.windows.rings.answer_kernels import answer_due, schedule
 from headrace.families.windows.rings.arrays import (
     ENTERED,
@@ -27,6 +25,7 @@ from headrace.families.windows.rings.join_kernels import (
     join_ints,
     merge,
 )
+from headrace.kernel_cache import numba
 
 
 @numba.njit(cache=True, nogil=True)

@@ -6,7 +6,6 @@ group]`.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from headrace.families.windows.rings.arrays import (
@@ -22,6 +21,7 @@ from headrace.families.windows.rings.arrays import (
     Ops,
     Rows,
 )
+from headrace.kernel_cache import numba
 
 
 @numba.njit(cache=True, nogil=True)

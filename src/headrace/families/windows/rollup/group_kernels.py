@@ -6,9 +6,10 @@ its number, or NOTHING where the place is free.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.kernel_cache import numba
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]

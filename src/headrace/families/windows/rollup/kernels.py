@@ -8,7 +8,6 @@ wider panes absorbs these into its open ones.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,6 +22,7 @@ from headrace.families.windows.rings.arrays import (
     Ops,
 )
 from headrace.families.windows.rings.join_kernels import join_moments, max_nan_last, min_nan_last
+from headrace.kernel_cache import numba
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]

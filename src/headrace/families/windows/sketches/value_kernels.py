@@ -7,9 +7,10 @@ group); merging leaves one run a place, equal values together.  The values of pl
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.kernel_cache import numba
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -7,9 +7,10 @@ to `starts[d + 1]`.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.kernel_cache import numba
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]

@@ -8,9 +8,10 @@ mostly equal: counts stay integers until they change.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.kernel_cache import numba
 
 Ints = NDArray[np.int64]
 Ints32 = NDArray[np.int32]

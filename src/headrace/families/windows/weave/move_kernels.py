@@ -6,9 +6,10 @@ entering one.  A move changes two trees; only what it costs to enter or leave th
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.kernel_cache import numba
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
