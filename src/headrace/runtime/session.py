@@ -1,4 +1,5 @@
-"""The Spark session: small, quiet, bound to this machine, and closed to user text."""
+"""The Spark session: small, quiet, closed to user text, and bound to this machine where its master
+is on it."""
 
 from __future__ import annotations
 
@@ -14,14 +15,13 @@ from pyspark.sql import SparkSession
 from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.runtime.quiet import log_level
+from headrace.spark_settings import merged
 
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
 
 _STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.sql.restrictedMode.enabled": "true",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
@@ -39,6 +39,11 @@ _STATIC = {
     "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
     "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
 }
+
+PYTHON = "spark.pyspark.python"
+
+# Nobody else has to reach a driver whose executors are on its machine.
+_HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
@@ -74,25 +79,28 @@ _BY_FILE_SYSTEM = (
 def make_session(
     config: Config, packages: Sequence[str] = (), scratch: Path | None = None
 ) -> SparkSession:
-    """A local session with everything Headrace wants; its temporary files in `scratch`, its files
-    nobody else's."""
+    """A session with everything Headrace wants; its temporary files in `scratch`, its files nobody
+    else's."""
     check_java()
     builder = SparkSession.builder.appName("headrace").master(config.master)
     settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
     settings["spark.log.level"] = log_level()
     settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
-    if scratch is not None:
+    settings.update(_HERE if is_here(config.master) else {})
+    if scratch is not None and is_here(config.master):
         settings["spark.local.dir"] = str(scratch)
         settings["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
-    for key, value in settings.items():
+    for key, value in merged(settings, config.spark).items():
         builder = builder.config(key, value)
     before = os.umask(0o077)  # Java inherits it, and the workers it starts
     try:
         session = builder.getOrCreate()
     finally:
         os.umask(before)
+    if PYTHON in config.spark:
+        session.sparkContext.pythonExec = config.spark[PYTHON]
     settle_session(session, config)
     return session
 
@@ -118,8 +126,15 @@ def settle_session(session: SparkSession, config: Config) -> None:
 def _settle_workers(session: SparkSession) -> None:
     """Workers on this machine run the Python that we run, unless somebody chose another."""
     context = session.sparkContext
-    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+    is_chosen = os.environ.get("PYSPARK_PYTHON") or context.getConf().contains(PYTHON)
+    if is_here(context.master) and not is_chosen:
         context.pythonExec = sys.executable
+
+
+def is_here(master: str | None) -> bool:
+    """Whether all of Spark is on this machine: `local[2]`, or `local-cluster[…]`, which has
+    executors of its own here."""
+    return (master or "").startswith("local")
 
 
 def check_java() -> None:

@@ -25,6 +25,7 @@ from headrace.relations.rounds import FOLDER
 from headrace.relations.row_files import KIND, RowFile
 from headrace.relations.store import worker_store
 from headrace.relations.tables import latest_rows
+from headrace.runtime.cluster import Work, on_workers
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_worker_gone
 from headrace.runtime.statistics import Stopwatch
@@ -33,7 +34,6 @@ BATCHES_MAX = 1 << 16  # of a task
 # of a stream: more are looked up on all cores, however few bytes they are
 ONE_TASK_ROWS_MAX = 50_000
 REPORT = "report STRING"
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 T = TypeVar("T", bound=KeepTask)
 
 
@@ -143,6 +143,7 @@ class SparkTasks:
         for report in reports:
             if report.damage is not None:
                 raise HomeError(**report.damage)
+            self._place.disk.check_written(report.left())
         return reports
 
     def _tried(self, frame: DataFrame, work: Work) -> list[str]:
@@ -150,11 +151,16 @@ class SparkTasks:
         names its own files."""
         for _ in range(self._place.config.worker_tries - 1):
             try:
-                return _collected(frame, work)
+                return self._collected(frame, work)
             except Exception as error:
                 if not is_worker_gone(error):
                     raise
-        return _collected(frame, work)
+        return self._collected(frame, work)
+
+    def _collected(self, frame: DataFrame, work: Work) -> list[str]:
+        reports = on_workers(frame, work, REPORT, self._place.disk.root)
+        found: list[str] = reports.toArrow().column(0).to_pylist()
+        return found
 
 
 # -- on executors ----------------------------------------------------------------------------------
@@ -170,11 +176,6 @@ def _rows(batch: Batch) -> DataFrame:
         return latest_rows(batch).selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
     kinds = batch.frame.selectExpr(*fields, f"CAST({batch.kind()} AS TINYINT) AS {KIND}")
     return kinds.where(f"{KIND} <> {BAD}")
-
-
-def _collected(frame: DataFrame, work: Work) -> list[str]:
-    found: list[str] = frame.mapInArrow(work, REPORT).toArrow().column(0).to_pylist()
-    return found
 
 
 def _store(root: str) -> LevelStore:
