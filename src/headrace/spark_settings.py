@@ -90,7 +90,7 @@ def refusal(key: str) -> tuple[str, str] | None:
 def checked(settings: Mapping[str, str], where: str) -> dict[str, str]:
     """The settings, if each may be given; `where` they come from is told."""
     for key, value in settings.items():
-        if not isinstance(key, str) or not isinstance(value, str):
+        if not all(isinstance(text, str) for text in (key, value)):
             raise _error("a Spark setting is a text, with a text", f"{key!r}: {value!r}", where)
         if not key.startswith("spark.") or any(c.isspace() for c in key):
             raise _error("Spark's settings begin with `spark.`", key, where)

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import pyspark
 
@@ -42,7 +43,9 @@ class Cluster:
 
 
 @contextmanager
-def standalone(folder: Path, workers: int = 2, hidden: Mapping[int, Path] = {}) -> Iterator[Cluster]:  # noqa: B006
+def standalone(
+    folder: Path, workers: int = 2, hidden: Mapping[int, Path] = MappingProxyType({})
+) -> Iterator[Cluster]:
     """`hidden`: by worker, a folder in whose place it sees another one, empty."""
     folder.mkdir(parents=True, exist_ok=True)
     master = _start(folder, "master", [], ["master.Master", "--port", "0"])
@@ -92,7 +95,7 @@ def _start(
         "SPARK_NO_DAEMONIZE": "1",
     }
     own = ["--host", "127.0.0.1", "--webui-port", "0"]
-    with open(folder / f"{name}.log", "wb") as log:
+    with (folder / f"{name}.log").open("wb") as log:
         return subprocess.Popen(
             [
                 *before,
@@ -126,7 +129,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def environment(master: str, conf: Mapping[str, str] = {}) -> dict[str, str]:  # noqa: B006
+def environment(master: str, conf: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """Of a process whose engines run there."""
     return {
         **os.environ,

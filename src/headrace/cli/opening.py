@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 DEFAULT_HOME = Path("race")
 
 
-
 def _folder(home: Path) -> Path:
     from headrace.runtime.home import check_place
 
@@ -74,9 +73,7 @@ def opened(
         engine.close()
 
 
-def open_engine(
-    home: Path, restart: int | None = None, conf: Sequence[str] = ()
-) -> Engine:
+def open_engine(home: Path, restart: int | None = None, conf: Sequence[str] = ()) -> Engine:
     from headrace.config import Config
     from headrace.engine import Engine
 

@@ -20,7 +20,9 @@ _TRACEBACK = re.compile(r"^[ \t]*Traceback \(most recent call last\):[ \t]*\n", 
 _RAISED = re.compile(r"^((?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80})(?:: ([^\n]*))?$", re.M)
 _NO_PROGRAM = re.compile(r"IOException: Cannot run program \"([^\"\n]{1,200})\"")
 _NO_MODULE = re.compile(r"No module named '([\w.]{1,100})'")
-_NO_PACKAGE = re.compile(r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\] ([^\n]{1,300})")
+_NO_PACKAGE = re.compile(
+    r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\] ([^\n]{1,300})"
+)
 _VERSIONS = re.compile(
     r"\[PYTHON_VERSION_MISMATCH\][^\n]{0,80}? version: ([\d.]+)[^\n]{0,80}? driver: (\d+\.\d+)"
 )

@@ -85,7 +85,7 @@ class Cluster:
 
     def carried(self, work: Work) -> Work:
         """As it runs on an executor, wherever that is."""
-        return proven(self._sign, self._package, cloudpickle.dumps(work))
+        return proven(self._sign, self._package, cloudpickle.dumps(work))  # type: ignore[no-untyped-call]
 
     def check(self) -> None:
         """Raises if an executor does not see the home, or cannot run what it will be given.  Costs
@@ -101,7 +101,8 @@ class Cluster:
         return frozenset(text.split())
 
     def _prove(self) -> None:
-        seen: dict[str, Mapping[str, Any]] = {}
+        seen: dict[str, dict[str, Any]] = {}
+        executors = self._executors()
         self._await_first()
         for pause_s in PAUSES_S:
             for found in self._asked(pause_s):

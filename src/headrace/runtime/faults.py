@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException
 
 from headrace.errors import HeadraceError, HomeError, RoundError, SourceError
-from headrace.runtime.causes import explain_worker, lost_executor, python_cause
+from headrace.runtime.causes import explain_worker, python_cause
 from headrace.runtime.sparkuse import WORKER_GONE, is_cut_off
 from headrace.values import Relation
 
@@ -42,7 +42,8 @@ _STOPPED = re.compile(
 )
 # an error of ours, raised on a worker, in what Spark says of it
 _OURS = re.compile(
-    r"^headrace\.(?:errors\.HomeError|runtime\.on_executor\.HomeUnseen): \[([A-Z_]+)\] ([^\n]*)(?:\n +got: +([^\n]*))?"
+    r"^headrace\.(?:errors\.HomeError|runtime\.on_executor\.HomeUnseenError): \[([A-Z_]+)\] ([^\n]*)"
+    r"(?:\n +got: +([^\n]*))?"
     r"(?:\n +choices: [^\n]*)?(?:\n +next: +([^\n]*))?",
     re.M,
 )

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from typing import Any
 
 LOOKS_MAX, LOOK_PAUSE_S = 8, 0.25  # a network file system may show a new file some time later
+Task = Callable[[Iterator[Any]], Iterator[Any]]
 SEEN, MISSING, OTHER = "seen", "missing", "other"
 
 
-class HomeUnseen(Exception):
+class HomeUnseenError(Exception):
     """Its text is that of an error of ours; the driver reads it (`faults.py`)."""
 
 
@@ -37,7 +38,9 @@ def by_value() -> None:
     """From now on functions and classes of this module travel whole."""
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    cloudpickle.register_pickle_by_value(  # type: ignore[no-untyped-call]
+        sys.modules[__name__]
+    )
 
 
 def state_of(sign: Sign) -> str:
@@ -58,11 +61,11 @@ def state_of(sign: Sign) -> str:
 
 def look_around(
     sign: Sign, needed: Iterable[str], pause_s: float
-) -> Callable[[int, Iterator[Any]], Iterator[dict[str, Any]]]:
+) -> Callable[[int, Iterable[Any]], Iterable[dict[str, Any]]]:
     """A task that tells where it runs: which executor, what it sees and has.  It takes a moment, so
     that other executors get some of its like."""
 
-    def look(index: int, rows: Iterator[Any]) -> Iterator[dict[str, Any]]:
+    def look(index: int, rows: Iterable[Any]) -> Iterable[dict[str, Any]]:
         time.sleep(pause_s)
         yield {
             "host": socket.gethostname(),
@@ -87,12 +90,12 @@ def executor() -> str:
     return f"{socket.gethostname()} {space} {os.getppid()}"
 
 
-def proven(sign: Sign, package: str, task: bytes) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def proven(sign: Sign, package: str, task: bytes) -> Task:
     """A task over the home: it runs where the home is seen, with the package that is in it."""
 
     def work(batches: Iterator[Any]) -> Iterator[Any]:
         if state_of(sign) != SEEN:
-            raise HomeUnseen(
+            raise HomeUnseenError(
                 "[HOME_UNSEEN] an executor does not see the home of the driver\n"
                 f"  got:     {sign.home} on {socket.gethostname()}\n"
                 "  next:    mount the same folder at the same path on every machine of the cluster"
@@ -100,7 +103,8 @@ def proven(sign: Sign, package: str, task: bytes) -> Callable[[Iterator[Any]], I
         use_package(package)
         from pyspark import cloudpickle
 
-        return cloudpickle.loads(task)(batches)
+        own: Task = cloudpickle.loads(task)
+        return own(batches)
 
     return work
 

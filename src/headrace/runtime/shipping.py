@@ -14,8 +14,6 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-import headrace
-
 FOLDER = "package"
 _LEFT_OUT = ("bench", "cli")  # of the driver
 _COMPILED = (".nbi", ".nbc")
@@ -24,7 +22,7 @@ _COMPILED = (".nbi", ".nbc")
 def ship(home: Path) -> Path:
     """The folder of the home from which executors import the package; written if it is not there
     yet.  Those of other versions go: nobody else runs the home."""
-    source = Path(headrace.__file__).parent
+    source = Path(__file__).parents[1]
     mark = _fingerprint(source)
     place, folder = home / FOLDER, home / FOLDER / mark
     place.mkdir(mode=0o700, exist_ok=True)

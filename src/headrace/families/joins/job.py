@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
@@ -149,18 +150,14 @@ class SparkTasks:
     def _tried(self, frame: DataFrame, work: Work) -> list[str]:
         """Again when a worker was killed under it, which local Spark does not do: each attempt
         names its own files."""
+        root = self._place.disk.root
         for _ in range(self._place.config.worker_tries - 1):
             try:
-                return self._collected(frame, work)
+                return _collected(frame, work, root)
             except Exception as error:
                 if not is_worker_gone(error):
                     raise
-        return self._collected(frame, work)
-
-    def _collected(self, frame: DataFrame, work: Work) -> list[str]:
-        reports = on_workers(frame, work, REPORT, self._place.disk.root)
-        found: list[str] = reports.toArrow().column(0).to_pylist()
-        return found
+        return _collected(frame, work, root)
 
 
 # -- on executors ----------------------------------------------------------------------------------
@@ -176,6 +173,11 @@ def _rows(batch: Batch) -> DataFrame:
         return latest_rows(batch).selectExpr(*fields, f"CAST({OK} AS TINYINT) AS {KIND}")
     kinds = batch.frame.selectExpr(*fields, f"CAST({batch.kind()} AS TINYINT) AS {KIND}")
     return kinds.where(f"{KIND} <> {BAD}")
+
+
+def _collected(frame: DataFrame, work: Work, home: Path) -> list[str]:
+    found: list[str] = on_workers(frame, work, REPORT, home).toArrow().column(0).to_pylist()
+    return found
 
 
 def _store(root: str) -> LevelStore:
