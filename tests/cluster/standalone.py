@@ -33,9 +33,19 @@ CONF = {
 
 @dataclass
 class Cluster:
+    """`hidden`: by worker, a folder in whose place it sees another one, empty."""
+
+    folder: Path
     url: str
-    master: subprocess.Popen[bytes]
+    hidden: Mapping[int, Path]
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def add_worker(self) -> None:
+        number = len(self.workers)
+        own = self.folder / f"worker{number}"
+        before = _hiding(self.hidden[number]) if number in self.hidden else []
+        arguments = ["worker.Worker", "-c", "1", "-m", "1g", "-d", str(own), self.url]
+        self.workers.append(_start(self.folder, f"worker{number}", before, arguments))
 
     def kill_worker(self, number: int) -> None:
         """It and its executors, at once."""
@@ -46,20 +56,16 @@ class Cluster:
 def standalone(
     folder: Path, workers: int = 2, hidden: Mapping[int, Path] = MappingProxyType({})
 ) -> Iterator[Cluster]:
-    """`hidden`: by worker, a folder in whose place it sees another one, empty."""
+    """A master and so many workers."""
     folder.mkdir(parents=True, exist_ok=True)
     master = _start(folder, "master", [], ["master.Master", "--port", "0"])
-    made = Cluster("", master)
+    made = Cluster(folder, "", hidden)
     try:
         made.url = _said(folder / "master.log", master, r"Starting Spark master at (spark://\S+)")
-        for number in range(workers):
-            before = _hiding(hidden[number]) if number in hidden else []
-            own = folder / f"worker{number}"
-            arguments = ["worker.Worker", "-c", "1", "-m", "1g", "-d", str(own), made.url]
-            made.workers.append(_start(folder, f"worker{number}", before, arguments))
+        for _ in range(workers):
+            made.add_worker()
         for number, worker in enumerate(made.workers):
-            log = folder / f"worker{number}.log"
-            _said(log, worker, r"(Successfully registered with master)")
+            _said(folder / f"worker{number}.log", worker, r"(Successfully registered with master)")
         yield made
     finally:
         for process in (*made.workers, master):

@@ -1,0 +1,128 @@
+"""What a process of its own does on a cluster, or on one machine; its last line is what came of it,
+as JSON.
+
+    python -m tests.cluster.scenario PLAY FOLDER SEED
+
+Where the environment says which master, and with which settings.  A play that waits says `ready`,
+and goes on when a line comes on standard input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headrace.config import Config
+from headrace.engine import Engine
+from headrace.errors import HeadraceError
+from headrace.runtime.cluster import Cluster
+from headrace.runtime.session import make_session
+from tests.everything import QUERIES, Answers, answers, declare, feed, play, steps
+
+ROUND_S_MAX = 200.0
+PLAIN = ("texts", "totals", "plain_window")
+Told = dict[str, Any]
+
+
+def everything(folder: Path, seed: int) -> Answers:
+    """Three engines, each with a Spark of its own."""
+    return play(folder / "src", steps(seed), lambda: Engine(folder / "race"))
+
+
+def lent(folder: Path, seed: int) -> Answers:
+    """Two engines on a session that was made elsewhere."""
+    spark = make_session(Config.from_environment())
+    try:
+        return play(folder / "src", steps(seed)[:2], lambda: Engine(folder / "race", spark=spark))
+    finally:
+        spark.stop()
+
+
+def interrupted(folder: Path, seed: int) -> Answers:
+    """It runs on while somebody does something to the cluster."""
+    sources, played = folder / "src", steps(seed)
+    with Engine(folder / "race") as eng:
+        declare(eng, sources)
+        eng.add_many(QUERIES)
+        for number, step in enumerate(played):
+            feed(sources, number, step)
+            if number == 0:
+                eng.run()
+                eng.start()
+                wait()
+        _until_read(eng, sum(step.rows["trades"].num_rows for step in played))
+        eng.stop()
+        eng.run()  # tables and joined streams too have read all there is
+        return answers(eng)
+
+
+def plain(folder: Path, seed: int) -> Told:
+    """Only queries that Spark itself answers and writes; what is told when that fails."""
+    return _told(folder, seed, {name: QUERIES[name] for name in PLAIN})
+
+
+def blind(folder: Path, seed: int) -> Told:
+    """As if executors had not been asked whether they see the home."""
+    Cluster.check = lambda self: None  # type: ignore[method-assign]
+    return plain(folder, seed)
+
+
+def blind_joins(folder: Path, seed: int) -> Told:
+    Cluster.check = lambda self: None  # type: ignore[method-assign]
+    return _told(folder, seed, {name: QUERIES[name] for name in ("near", "filtered")})
+
+
+def late(folder: Path, seed: int) -> Told:
+    """An executor comes after the first round."""
+    queries = {name: QUERIES[name] for name in PLAIN}
+    return _told(folder, seed, queries, between=wait)
+
+
+def _told(
+    folder: Path, seed: int, queries: dict[str, str], between: Callable[[], None] | None = None
+) -> Told:
+    sources, played = folder / "src", steps(seed)
+    error: HeadraceError | None = None
+    with Engine(folder / "race") as eng:
+        declare(eng, sources)
+        eng.add_many(queries)
+        try:
+            for number, step in enumerate(played[: 1 if between is None else 2]):
+                feed(sources, number, step)
+                eng.run()
+                if between is not None and number == 0:
+                    between()
+        except HeadraceError as found:
+            error = found
+        counts = {info.name: info.answers for info in eng.queries()}
+        states = [info.state for info in eng.queries()]
+        rounds = len(eng.statistics("trades"))
+    told = None if error is None else {"code": error.code, "text": str(error)}
+    return {"error": told, "rounds": rounds, "answers": counts, "states": states}
+
+
+def wait() -> None:
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+
+def _until_read(eng: Engine, rows: int) -> None:
+    start_s = time.monotonic()
+    while sum(r.rows for r in eng.statistics("trades")) < rows:
+        if not eng.is_running:
+            eng.stop()
+        assert time.monotonic() - start_s < ROUND_S_MAX, "rows are not read"
+        time.sleep(0.1)
+
+
+PLAYS: dict[str, Callable[[Path, int], Any]] = {
+    own.__name__: own for own in (everything, lent, interrupted, plain, blind, blind_joins, late)
+}
+
+if __name__ == "__main__":
+    came_of_it = PLAYS[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
+    print(json.dumps(came_of_it, default=str), flush=True)
