@@ -17,11 +17,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.engine import Engine
+from tests.cluster.scenario import brief
 from tests.cluster.standalone import can_hide, environment, standalone
 from tests.everything import check, play, steps
 
-PLAY_S_MAX = 280
+PLAY_S_MAX = 840
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.timeout(900)
 needs_hiding = pytest.mark.skipif(
     not can_hide(), reason="a worker with mounts of its own needs root and `unshare -m`"
 )
@@ -63,9 +65,14 @@ def played(name: str, folder: Path, seed: int, conf: Mapping[str, str]) -> Any:
         return ended(process, folder)
 
 
-def here(spark: SparkSession, folder: Path, seed: int, count: int) -> Any:
-    """The answers of one machine, as JSON has them."""
-    found = play(folder / "src", steps(seed)[:count], lambda: Engine(folder / "race", spark=spark))
+def here(spark: SparkSession, folder: Path, seed: int) -> Any:
+    """The answers of one machine."""
+    own = play(folder / "src", steps(seed), lambda: Engine(folder / "race", spark=spark))
+    return as_told(own)
+
+
+def as_told(found: Any) -> Any:
+    """As JSON has them."""
     return rows_of(json.loads(json.dumps(found, default=str)))
 
 
@@ -78,7 +85,7 @@ def test_the_answers_are_those_of_one_machine(
 ) -> None:
     with standalone(tmp_path / "cluster") as cluster:
         found = played("lent", tmp_path / "there", seed, environment(cluster.url))
-    check(rows_of(found), here(spark, tmp_path / "here", seed, 2))
+    check(rows_of(found), as_told(brief(tmp_path / "here", seed, spark)))
 
 
 @needs_hiding
@@ -96,7 +103,7 @@ def test_an_executor_without_the_home_is_told_before_anything_runs(tmp_path: Pat
 def test_each_engine_has_a_spark_of_its_own(spark: SparkSession, tmp_path: Path, seed: int) -> None:
     with standalone(tmp_path / "cluster") as cluster:
         found = played("everything", tmp_path / "there", seed, environment(cluster.url))
-    check(rows_of(found), here(spark, tmp_path / "here", seed, 3))
+    check(rows_of(found), here(spark, tmp_path / "here", seed))
 
 
 @pytest.mark.slow
@@ -105,7 +112,7 @@ def test_workers_in_processes_of_their_own_here(
 ) -> None:
     conf = environment("local-cluster[2,1,1024]", {"spark.executor.memory": "1024m"})
     found = played("everything", tmp_path / "there", seed, conf)
-    check(rows_of(found), here(spark, tmp_path / "here", seed, 3))
+    check(rows_of(found), here(spark, tmp_path / "here", seed))
 
 
 @pytest.mark.slow
@@ -124,7 +131,7 @@ def test_a_worker_that_is_killed_in_the_middle(
         _until_read_from(folder)
         cluster.kill_worker(0)
         found = ended(process, folder)
-    check(rows_of(found), here(spark, tmp_path / "here", seed, 3))
+    check(rows_of(found), here(spark, tmp_path / "here", seed))
 
 
 @pytest.mark.slow
