@@ -31,6 +31,7 @@ HERE = {
     "python": platform.python_version(),
     "program": sys.executable,
     "missing": [],
+    "user": 7,
 }
 Look = Callable[[int, Iterable[int]], Iterable[dict[str, Any]]]
 
@@ -84,6 +85,7 @@ def test_each_is_asked_once_and_those_that_join_later_too(tmp_path: Path) -> Non
     ("found", "code", "words"),
     [
         ({"home": "other"}, "HOME_UNSEEN", "another folder is at"),
+        ({"home": "shut"}, "HOME_UNSEEN", "the user with the id 7 may not"),
         ({"missing": ["numba", "pandas"]}, "WORKER_PYTHON", "numba, pandas"),
         ({"python": "3.9.2"}, "WORKER_PYTHON", "executors run Python 3.9.2"),
     ],
@@ -122,7 +124,7 @@ def test_a_task_looks_for_the_sign_and_brings_the_package(
     own, _ = cluster(tmp_path, {})
     own.begin()
     batch = pa.record_batch([pa.array([1])], names=["a"])
-    task = cloudpickle.loads(cloudpickle.dumps(own.carried(lambda batches: batches)))
+    task = _sent(own.carried(lambda batches: batches))
     monkeypatch.setattr(on_executor, "use_package", lambda package: None)
     assert [b.num_rows for b in own.carried(lambda batches: batches)(iter([batch]))] == [1]
     (tmp_path / "tmp" / module.SIGN).write_text("of another run")
@@ -135,10 +137,12 @@ def test_a_task_looks_for_the_sign_and_brings_the_package(
 def test_what_is_sent_whole_needs_nothing_of_ours(tmp_path: Path) -> None:
     on_executor.by_value()
     look = on_executor.look_around(Sign(str(tmp_path), str(tmp_path / "no"), "x"), ["numpy"], 0.0)
-    assert b"headrace.errors" not in cloudpickle.dumps(look)
-    found = cloudpickle.loads(cloudpickle.dumps(look))
-    monkeyed = found.__globals__
-    assert monkeyed is not on_executor.__dict__, "by value"
+    assert _sent(look).__globals__ is not on_executor.__dict__, "by value"
+    assert _sent(look).__globals__.keys() < on_executor.__dict__.keys()
+
+
+def _sent(task: Any) -> Any:
+    return cloudpickle.loads(cloudpickle.dumps(task))  # type: ignore[no-untyped-call]
 
 
 def test_a_folder_that_is_not_there_and_one_that_is_another(

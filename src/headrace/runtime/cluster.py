@@ -25,7 +25,9 @@ from headrace.disk import private
 from headrace.errors import HeadraceError, HomeError, RoundError
 from headrace.runtime.causes import PYTHON_HINT, explain_worker
 from headrace.runtime.on_executor import (
+    OTHER,
     SEEN,
+    SHUT,
     Sign,
     by_value,
     look_around,
@@ -171,16 +173,17 @@ class Cluster:
             )
 
     def _unseen(self, found: Mapping[str, Any]) -> HomeError:
-        what = (
-            f"another folder is at {self._home}"
-            if found["home"] == "other"
-            else f"there is no folder {self._home}"
-        )
+        what = {
+            OTHER: f"another folder is at {self._home}",
+            SHUT: f"the user with the id {found['user']} may not look into {self._home}",
+        }.get(found["home"], f"there is no folder {self._home}")
         return HomeError(
             "an executor does not see the home",
             value=f"on {found['host']} {what}",
             code="HOME_UNSEEN",
-            hint="nothing was run: mount the same folder at the same path on every machine of the cluster (NFS, "
+            hint="nothing was run: have executors run as the user who runs this (a home is its owner's only)"
+            if found["home"] == SHUT
+            else "nothing was run: mount the same folder at the same path on every machine of the cluster (NFS, "
             "CephFS, …), or use a home that is; docs/cluster.md",
         )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 LOOKS_MAX, LOOK_PAUSE_S = 8, 0.25  # a network file system may show a new file some time later
 Task = Callable[[Iterator[Any]], Iterator[Any]]
-SEEN, MISSING, OTHER = "seen", "missing", "other"
+SEEN, MISSING, OTHER, SHUT = "seen", "missing", "other", "shut"
 
 
 class HomeUnseenError(Exception):
@@ -52,6 +52,8 @@ def state_of(sign: Sign) -> str:
                 if file.read() == sign.text:
                     return SEEN
             state = OTHER
+        except PermissionError:
+            return SHUT
         except OSError:
             state = OTHER if os.path.isdir(sign.home) else MISSING
         if look + 1 < LOOKS_MAX:
@@ -73,6 +75,7 @@ def look_around(
             "home": state_of(sign),
             "python": platform.python_version(),
             "program": sys.executable,
+            "user": os.getuid(),
             "missing": [name for name in needed if importlib.util.find_spec(name) is None],
         }
 
