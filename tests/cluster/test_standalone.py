@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+import venv
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.cluster.standalone import can_hide, environment, standalone
 from tests.everything import check, play, steps
 
 PLAY_S_MAX = 840
+HERE_APART = "local-cluster[2,1,1024]"
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.timeout(900)
 needs_hiding = pytest.mark.skipif(
@@ -110,7 +112,7 @@ def test_each_engine_has_a_spark_of_its_own(spark: SparkSession, tmp_path: Path,
 def test_workers_in_processes_of_their_own_here(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
-    conf = environment("local-cluster[2,1,1024]", {"spark.executor.memory": "1024m"})
+    conf = environment(HERE_APART, {"spark.executor.memory": "1024m"})
     found = played("everything", tmp_path / "there", seed, conf)
     check(rows_of(found), here(spark, tmp_path / "here", seed))
 
@@ -162,6 +164,22 @@ def test_an_executor_that_joins_later_proves_it_too(tmp_path: Path) -> None:
         found = ended(process, folder)
     assert found["error"]["code"] == "HOME_UNSEEN"
     assert found["rounds"] == 1
+
+
+@pytest.mark.slow
+def test_a_python_that_is_missing_or_lacks_something_is_told(tmp_path: Path) -> None:
+    bare = tmp_path / "bare"
+    venv.create(bare, with_pip=False, symlinks=True)
+    conf = environment(HERE_APART, {"spark.executor.memory": "1024m"})
+    lacking = played("plain", tmp_path / "a", 1, {**conf, "PYSPARK_PYTHON": f"{bare}/bin/python"})
+    missing = played("plain", tmp_path / "b", 1, {**conf, "PYSPARK_PYTHON": f"{tmp_path}/no"})
+    for found, words in (
+        (lacking, ["lacks what Headrace needs: numpy", f"{bare}/bin/python"]),
+        (missing, ["do not find the Python they are to run", f"{tmp_path}/no"]),
+    ):
+        assert found["error"]["code"] == "WORKER_PYTHON"
+        assert all(word in found["error"]["text"] for word in [*words, "PYSPARK_PYTHON"])
+        assert found["rounds"] == 0 and set(found["states"]) == {"live"}
 
 
 def _with_home(tmp_path: Path) -> Path:
