@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -160,6 +161,24 @@ def test_a_folder_that_is_not_there_and_one_that_is_another(
 def test_processes_of_an_executor_have_one_name() -> None:
     assert on_executor.executor() == on_executor.executor()
     assert str(os.getppid()) in on_executor.executor()
+
+
+@pytest.mark.parametrize(
+    ("call", "door"),
+    [
+        (r"\.mapIn(Arrow|Pandas)\(|\.applyInArrow\(|pandas_udf|arrow_udf", "cluster.py"),
+        (r"\.write\b(?!.*noop).*\.(parquet|save)\(", "parquet_files.py"),
+    ],
+)
+def test_executors_reach_the_home_by_one_door(call: str, door: str) -> None:
+    """What goes past it is not proved, nor compared."""
+    package = Path(module.__file__).parents[1]
+    found = {
+        path.name
+        for path in package.rglob("*.py")
+        if "bench" not in path.parts and re.search(call, path.read_text())
+    }
+    assert found == {door}
 
 
 def test_one_process_needs_no_proof(spark: SparkSession, tmp_path: Path) -> None:
