@@ -6,9 +6,11 @@ from __future__ import annotations
 import os
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -161,6 +163,19 @@ def test_a_folder_that_is_not_there_and_one_that_is_another(
 def test_processes_of_an_executor_have_one_name() -> None:
     assert on_executor.executor() == on_executor.executor()
     assert str(os.getppid()) in on_executor.executor()
+
+
+def test_a_daemon_stands_for_what_has_started_it() -> None:
+    code = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen([*code, "pyspark.daemon", "pyspark.worker"]) as daemon:
+        try:
+            start_s = monotonic()
+            while on_executor._java(daemon.pid) == daemon.pid and monotonic() - start_s < 30:
+                sleep(0.05)
+            assert on_executor._java(daemon.pid) == os.getpid()
+        finally:
+            daemon.kill()
+    assert on_executor._java(daemon.pid) == daemon.pid, "it is gone"
 
 
 @pytest.mark.parametrize(

@@ -89,8 +89,20 @@ def executor() -> str:
         space = os.readlink("/proc/self/ns/pid") + os.readlink("/proc/self/ns/mnt")
     except OSError:
         space = ""
-    # a worker is the child of the daemon that the executor has started
-    return f"{socket.gethostname()} {space} {os.getppid()}"
+    return f"{socket.gethostname()} {space} {_java(os.getppid())}"
+
+
+def _java(parent: int) -> int:
+    """A worker is a child of the daemon that the executor has started, and starts again if it
+    ends."""
+    try:
+        with open(f"/proc/{parent}/cmdline", "rb") as file:
+            is_daemon = b"\0pyspark.daemon\0" in file.read()
+        with open(f"/proc/{parent}/stat", encoding="utf-8", errors="replace") as file:
+            above = int(file.read().rpartition(")")[2].split()[1])
+    except (OSError, ValueError):
+        return parent
+    return above if is_daemon else parent
 
 
 def proven(sign: Sign, package: str, task: bytes) -> Task:
