@@ -101,11 +101,21 @@ def blind_joins(folder: Path, seed: int) -> Told:
 def late(folder: Path, seed: int) -> Told:
     """An executor comes after the first round."""
     queries = {name: QUERIES[name] for name in PLAIN}
-    return _told(folder, seed, queries, between=wait)
+
+    def joined(eng: Engine) -> None:
+        wait()
+        java: Any = eng.spark.sparkContext._jsc
+        while java.sc().getExecutorMemoryStatus().size() < 3:  # the driver is one of them
+            time.sleep(0.1)
+
+    return _told(folder, seed, queries, between=joined)
 
 
 def _told(
-    folder: Path, seed: int, queries: dict[str, str], between: Callable[[], None] | None = None
+    folder: Path,
+    seed: int,
+    queries: dict[str, str],
+    between: Callable[[Engine], None] | None = None,
 ) -> Told:
     sources, played = folder / "src", steps(seed)
     error: HeadraceError | None = None
@@ -117,7 +127,7 @@ def _told(
                 feed(sources, number, step)
                 eng.run()
                 if between is not None and number == 0:
-                    between()
+                    between(eng)
         except HeadraceError as found:
             error = found
         counts = {info.name: info.answers for info in eng.queries()}

@@ -48,12 +48,13 @@ def write_parquet(frame: DataFrame, disk: Disk, folder: str) -> Written:
 
 
 def _rows_of(told: Observation) -> int:
-    """`Observation.get` would wait for ever where Spark has dropped the event."""
+    """`Observation.get` would wait for ever where Spark has dropped the event; its other ways differ
+    from version to version."""
     java: Any = cast(Any, told)._jo
     start_s = time.monotonic()
     while time.monotonic() - start_s < TOLD_S_MAX:
         if java.future().isCompleted():
-            return int(java.getRow().getLong(0))
+            return int(java.getAsJava().get("n"))
         time.sleep(POLL_S)
     raise RoundError(
         "Spark does not say how many rows its executors have written",

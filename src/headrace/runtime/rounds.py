@@ -120,12 +120,12 @@ class Pipeline:
     def start(self, spark: SparkSession, frame: DataFrame | None, drain: bool) -> None:
         """Begin reading: to the end of what is there (`drain`), or until `stop`."""
         self._gateway = Gateway(spark)
-        self._cluster = cluster_of(spark, self._home.disk.root)
-        if self._cluster is not None:
-            self._cluster.begin()
         self._returned_s = self._committed_s = None
         self._is_foreign = self._is_given = frame is not None
         try:
+            self._cluster = cluster_of(spark, self._home.disk.root)
+            if self._cluster is not None:
+                self._cluster.begin()
             source = (
                 frame
                 if frame is not None
