@@ -85,11 +85,14 @@ def rows_of(found: Any) -> Any:
 def test_the_answers_are_those_of_one_machine(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
+    """Also where paths alone would be of another file system."""
     with standalone(tmp_path / "cluster") as cluster:
-        found = played("lent", tmp_path / "there", seed, environment(cluster.url))
+        conf = environment(cluster.url, {"spark.hadoop.fs.defaultFS": "hdfs://127.0.0.1:9"})
+        found = played("lent", tmp_path / "there", seed, conf)
     check(rows_of(found), as_told(brief(tmp_path / "here", seed, spark)))
 
 
+@pytest.mark.slow
 @needs_hiding
 def test_an_executor_without_the_home_is_told_before_anything_runs(tmp_path: Path) -> None:
     folder = _with_home(tmp_path)
