@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 import pytest
-from pyspark import SparkContext, cloudpickle
+from pyspark import SparkContext, __version__, cloudpickle
 from pyspark.sql import SparkSession
 
 from headrace.config import Config
@@ -35,6 +35,7 @@ HERE = {
     "program": sys.executable,
     "missing": [],
     "user": 7,
+    "spark": __version__,
 }
 Look = Callable[[int, Iterable[int]], Iterable[dict[str, Any]]]
 
@@ -90,6 +91,7 @@ def test_each_is_asked_once_and_those_that_join_later_too(tmp_path: Path) -> Non
         ({"home": "other"}, "HOME_UNSEEN", "another folder is at"),
         ({"home": "shut"}, "HOME_UNSEEN", "the user with the id 7 may not"),
         ({"missing": ["numba", "pandas"]}, "WORKER_PYTHON", "numba, pandas"),
+        ({"spark": "3.5.1"}, "WORKER_SPARK", "executors run Spark 3.5.1"),
         ({"python": "3.9.2"}, "WORKER_PYTHON", "executors run Python 3.9.2"),
     ],
 )

@@ -15,6 +15,9 @@ PYTHON_HINT = (
     "set PYSPARK_PYTHON (or --conf spark.pyspark.python=…) to a Python that every machine has at that path, of this "
     "version, with numpy, pyarrow, pandas and numba; Headrace itself is sent along; docs/cluster.md"
 )
+SPARK_HINT = (
+    "install the pyspark here that the cluster runs (pip install 'pyspark==…'), or Headrace's on it"
+)
 _TRACEBACK = re.compile(r"^[ \t]*Traceback \(most recent call last\):[ \t]*\n", re.M)
 # its last line: neither a place in a file nor the text of a line, both of which are indented
 _RAISED = re.compile(r"^((?:[A-Za-z_]\w{0,80}\.){0,8}[A-Za-z_]\w{0,80})(?:: ([^\n]*))?$", re.M)
@@ -67,7 +70,7 @@ def explain_worker(error: BaseException) -> HeadraceError | None:
             "the executors run another version of Spark",
             value=other[1],
             code="WORKER_SPARK",
-            hint="install the pyspark here that the cluster runs (pip install 'pyspark==…'), or Headrace's on it",
+            hint=SPARK_HINT,
         )
     return None
 

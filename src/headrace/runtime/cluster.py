@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark import SparkContext, cloudpickle
+from pyspark import SparkContext, __version__, cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.disk import private
 from headrace.errors import HeadraceError, HomeError, RoundError
-from headrace.runtime.causes import PYTHON_HINT, explain_worker
+from headrace.runtime.causes import PYTHON_HINT, SPARK_HINT, explain_worker
 from headrace.runtime.on_executor import (
     OTHER,
     SEEN,
@@ -163,8 +163,15 @@ class Cluster:
                 code="WORKER_PYTHON",
                 hint=PYTHON_HINT,
             )
+        if _minor(found["spark"]) != _minor(__version__):
+            raise HeadraceError(
+                f"executors run Spark {found['spark']}, this process runs {__version__}",
+                value=f"on {found['host']}",
+                code="WORKER_SPARK",
+                hint=SPARK_HINT,
+            )
         ours = platform.python_version()
-        if found["python"].split(".")[:2] != ours.split(".")[:2]:
+        if _minor(found["python"]) != _minor(ours):
             raise HeadraceError(
                 f"executors run Python {found['python']}, this process runs {ours}",
                 value=f"{found['program']} on {found['host']}",
@@ -186,6 +193,10 @@ class Cluster:
             else "nothing was run: mount the same folder at the same path on every machine of the cluster (NFS, "
             "CephFS, …), or use a home that is; docs/cluster.md",
         )
+
+
+def _minor(version: str) -> list[str]:
+    return version.split(".")[:2]
 
 
 def _write(sign: Sign) -> None:

@@ -68,6 +68,8 @@ def look_around(
     that other executors get some of its like."""
 
     def look(index: int, rows: Iterable[Any]) -> Iterable[dict[str, Any]]:
+        from pyspark import __version__
+
         time.sleep(pause_s)
         yield {
             "host": socket.gethostname(),
@@ -75,6 +77,7 @@ def look_around(
             "home": state_of(sign),
             "python": platform.python_version(),
             "program": sys.executable,
+            "spark": __version__,
             "user": os.getuid(),
             "missing": [name for name in needed if importlib.util.find_spec(name) is None],
         }
