@@ -16,14 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from headrace.config import Config
 from headrace.engine import Engine
 from headrace.errors import HeadraceError
 from headrace.runtime.cluster import Cluster
 from headrace.runtime.session import make_session
-from tests.everything import QUERIES, Answers, answers, declare, feed, play, steps
+from tests.everything import QUERIES, Answers, declare, feed, play, steps
 from tests.streams import canonical
 
 ROUND_S_MAX = 600.0
@@ -38,48 +36,58 @@ def everything(folder: Path, seed: int) -> Answers:
 
 
 def lent(folder: Path, seed: int) -> Answers:
-    """Two engines on a session that was made elsewhere."""
+    """Engines on a session that was made elsewhere."""
     spark = make_session(Config.from_environment())
     try:
-        return brief(folder, seed, spark)
+        return brief(folder, seed, lambda: Engine(folder / "race", spark=spark))
     finally:
         spark.stop()
 
 
-def brief(folder: Path, seed: int, spark: SparkSession) -> Answers:
+def own(folder: Path, seed: int) -> Answers:
+    """Engines with a Spark of their own."""
+    return brief(folder, seed, lambda: Engine(folder / "race"))
+
+
+def brief(folder: Path, seed: int, open_engine: Callable[[], Engine]) -> Answers:
     """A query of each kind, two steps, an engine for each."""
     found: Answers = {}
     for number, step in enumerate(steps(seed)[:2]):
         feed(folder / "src", number, step)
-        with Engine(folder / "race", spark=spark) as eng:
+        with open_engine() as eng:
             declare(eng, folder / "src")
             if number == 0:
                 eng.add_many({name: QUERIES[name] for name in BRIEF})
             eng.run()
-            found = {name: canonical(eng.read(name), _selected(eng, name)) for name in BRIEF}
+            found = _present(eng)
     return found
-
-
-def _selected(eng: Engine, name: str) -> list[str]:
-    return [output.name for output in eng.catalog.query(name).query.outputs]
 
 
 def interrupted(folder: Path, seed: int) -> Answers:
     """It runs on while somebody does something to the cluster."""
-    sources, played = folder / "src", steps(seed)
+    sources, played = folder / "src", steps(seed)[:2]
     with Engine(folder / "race") as eng:
         declare(eng, sources)
-        eng.add_many(QUERIES)
-        for number, step in enumerate(played):
-            feed(sources, number, step)
-            if number == 0:
-                eng.run()
-                eng.start()
-                wait()
+        eng.add_many({name: QUERIES[name] for name in BRIEF})
+        feed(sources, 0, played[0])
+        eng.run()
+        eng.start()
+        wait()
+        feed(sources, 1, played[1])
         _until_read(eng, sum(step.rows["trades"].num_rows for step in played))
         eng.stop()
         eng.run()  # tables and joined streams too have read all there is
-        return answers(eng)
+        return _present(eng)
+
+
+def _present(eng: Engine) -> Answers:
+    states = {info.name: (info.state, info.reason) for info in eng.queries()}
+    assert all(state == "live" for state, _ in states.values()), states
+    found: Answers = {}
+    for name in BRIEF:
+        outputs = eng.catalog.query(name).query.outputs
+        found[name] = canonical(eng.read(name), [output.name for output in outputs])
+    return found
 
 
 def plain(folder: Path, seed: int) -> Told:
@@ -152,7 +160,8 @@ def _until_read(eng: Engine, rows: int) -> None:
 
 
 PLAYS: dict[str, Callable[[Path, int], Any]] = {
-    own.__name__: own for own in (everything, lent, interrupted, plain, blind, blind_joins, late)
+    call.__name__: call
+    for call in (everything, lent, own, interrupted, plain, blind, blind_joins, late)
 }
 
 if __name__ == "__main__":

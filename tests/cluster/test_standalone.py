@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from headrace.engine import Engine
 from tests.cluster.scenario import brief
 from tests.cluster.standalone import can_hide, environment, standalone
-from tests.everything import check, play, steps
+from tests.everything import check, spark_answers, steps
 
 PLAY_S_MAX = 840
 HERE_APART = "local-cluster[2,1,1024]"
@@ -69,8 +69,7 @@ def played(name: str, folder: Path, seed: int, conf: Mapping[str, str]) -> Any:
 
 def here(spark: SparkSession, folder: Path, seed: int) -> Any:
     """The answers of one machine."""
-    own = play(folder / "src", steps(seed), lambda: Engine(folder / "race", spark=spark))
-    return as_told(own)
+    return as_told(brief(folder, seed, lambda: Engine(folder / "race", spark=spark)))
 
 
 def as_told(found: Any) -> Any:
@@ -89,7 +88,7 @@ def test_the_answers_are_those_of_one_machine(
     with standalone(tmp_path / "cluster") as cluster:
         conf = environment(cluster.url, {"spark.hadoop.fs.defaultFS": "hdfs://127.0.0.1:9"})
         found = played("lent", tmp_path / "there", seed, conf)
-    check(rows_of(found), as_told(brief(tmp_path / "here", seed, spark)))
+    check(rows_of(found), here(spark, tmp_path / "here", seed))
 
 
 @pytest.mark.slow
@@ -106,9 +105,10 @@ def test_an_executor_without_the_home_is_told_before_anything_runs(tmp_path: Pat
 
 @pytest.mark.slow
 def test_each_engine_has_a_spark_of_its_own(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+    """And every query there is: Spark's own answers."""
     with standalone(tmp_path / "cluster") as cluster:
         found = played("everything", tmp_path / "there", seed, environment(cluster.url))
-    check(rows_of(found), here(spark, tmp_path / "here", seed))
+    check(rows_of(found), as_told(spark_answers(spark, steps(seed))))
 
 
 @pytest.mark.slow
@@ -116,7 +116,7 @@ def test_workers_in_processes_of_their_own_here(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     conf = environment(HERE_APART, {"spark.executor.memory": "1024m"})
-    found = played("everything", tmp_path / "there", seed, conf)
+    found = played("own", tmp_path / "there", seed, conf)
     check(rows_of(found), here(spark, tmp_path / "here", seed))
 
 
