@@ -79,10 +79,11 @@ def test_each_is_asked_once_and_those_that_join_later_too(tmp_path: Path) -> Non
     own.check()
     assert context.asked == 2, "fewer are fine"
     context.executors["m3:1"] = {"home": "missing"}
-    with pytest.raises(HomeError) as told:
-        own.check()
-    assert told.value.code == "HOME_UNSEEN"
-    assert told.value.value == f"on m1 there is no folder {tmp_path}"
+    for ask in (own.check_new, own.check):
+        with pytest.raises(HomeError) as told:
+            ask()
+        assert told.value.code == "HOME_UNSEEN"
+        assert told.value.value == f"on m1 there is no folder {tmp_path}"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,10 @@ def test_an_executor_that_cannot_be_asked_is_told(
 
 def test_no_executor_is_told_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FIRST_S_MAX", 0.0)
-    own, _ = cluster(tmp_path, {})
+    own, context = cluster(tmp_path, {"m1:1": {}})
+    own.check()
+    context.executors.clear()
+    own.check_new()
     with pytest.raises(RoundError, match=r"no executor has come.*\n.*spark://m0:7077"):
         own.check()
 

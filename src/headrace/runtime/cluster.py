@@ -90,10 +90,18 @@ class Cluster:
         return proven(self._sign, self._package, cloudpickle.dumps(work))  # type: ignore[no-untyped-call]
 
     def check(self) -> None:
-        """Raises if an executor does not see the home, or cannot run what it will be given.  Costs
-        a question to the driver's Java as long as the executors are the same."""
+        """Before a round: raises if there is no executor, or one that does not see the home, or
+        cannot run what it will be given.  Costs a question to the driver's Java as long as the
+        executors are the same."""
         with self._lock:
-            if not self._executors() <= self._proven or not self._proven:
+            executors = self._executors()
+            if len(executors) < 2 or not executors <= self._proven:
+                self._prove()
+
+    def check_new(self) -> None:
+        """Before a commit: the same of executors that have come since."""
+        with self._lock:
+            if not self._executors() <= self._proven:
                 self._prove()
 
     def _executors(self) -> frozenset[str]:

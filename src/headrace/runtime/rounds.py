@@ -262,7 +262,8 @@ class Pipeline:
         if not self._is_next(round_id):
             return
         self._home.check_held()
-        self._check_executors()
+        if self._cluster is not None:
+            self._cluster.check()
         source = self._logs.input_of(round_id, self._last)
         if self._last is not None and source.checkpoint_id != self._last.checkpoint_id:
             raise RoundError(
@@ -363,11 +364,6 @@ class Pipeline:
                 self._queries.plan(self._works, *(changed or ([], [])))
         return len(self._queries)
 
-    def _check_executors(self) -> None:
-        """Before a round is read, and again before it is committed: executors come and go."""
-        if self._cluster is not None:
-            self._cluster.check()
-
     def _settle(self) -> dict[int, str]:
         """Wait until the round before is committed; the queries that failed in it."""
         self._background.wait()
@@ -383,7 +379,8 @@ class Pipeline:
             if total.faults:
                 self._catalog.quarantine(total.faults)
                 self._found = total.faults
-            self._check_executors()
+            if self._cluster is not None:  # executors come and go
+                self._cluster.check_new()
             stats = self._commits.commit(taken, total, watch)
         now_s = perf_counter()
         seconds = watch.total()
