@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from headrace.errors import HeadraceError, HomeError
-from headrace.runtime.causes import explain_worker, python_cause
+from headrace.runtime.causes import explain_worker, lost_executor, python_cause
 from headrace.runtime.faults import explain_failure, is_nobodys, reason_of, told_by_worker
 from tests.runtime.scenario import relation_of
 
@@ -85,6 +85,18 @@ def test_a_machine_that_cannot_run_it_is_told(text: str, what: str, value: str) 
     assert "PYSPARK_PYTHON" in told.hint
     assert "An exception was thrown" not in str(told)
     assert is_nobodys(error), "no query is to blame"
+
+
+def test_an_executor_that_ended_is_told_with_its_reason() -> None:
+    text = (
+        "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in "
+        "stage 3.0 (TID 9) (10.0.0.7 executor 4): ExecutorLostFailure (executor 4 exited caused by one of the running "
+        "tasks) Reason: Command exited with code 137\nDriver stacktrace:"
+    )
+    told = explain_failure(PySparkException(text), RELATION, 3)
+    assert told.code == "WORKER_GONE"
+    assert told.value == "executor 4: Command exited with code 137"
+    assert lost_executor("executor 4 exited") is None
 
 
 def test_another_spark_is_told() -> None:

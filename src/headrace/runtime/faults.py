@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException
 
 from headrace.errors import HeadraceError, HomeError, RoundError, SourceError
-from headrace.runtime.causes import explain_worker, python_cause
+from headrace.runtime.causes import explain_worker, lost_executor, python_cause
 from headrace.runtime.sparkuse import WORKER_GONE, is_cut_off
 from headrace.values import Relation
 
@@ -190,6 +190,15 @@ def explain_failure(
             value=reason,
             hint="nothing of this round was committed, run again; if Linux killed it for want of memory, give the "
             "machine more, or read fewer rows a round (maxFilesPerTrigger)",
+            round_id=round_id,
+            code=WORKER_GONE,
+        )
+    if (lost := lost_executor(text)) is not None:
+        return RoundError(
+            f"an executor of Spark ended in a round of {relation.name!r}, each time its work was tried",
+            value=lost,
+            hint="nothing of this round was committed, run again; if it was killed for want of memory, give executors "
+            "more (--conf spark.executor.memory=4g), or read fewer rows a round (maxFilesPerTrigger)",
             round_id=round_id,
             code=WORKER_GONE,
         )
