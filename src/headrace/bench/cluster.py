@@ -65,7 +65,7 @@ class Extent:
     passes: int
 
 
-EXTENTS = {True: Extent(4, 100_000, 200, 1_000, 1), False: Extent(12, 400_000, 1_000, 10_000, 3)}
+EXTENTS = {True: Extent(3, 60_000, 200, 500, 1), False: Extent(12, 400_000, 1_000, 10_000, 3)}
 
 
 @dataclass(frozen=True, slots=True)
