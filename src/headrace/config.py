@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headrace.errors import HeadraceError, near
+from headrace.spark_settings import SETTING, VARIABLE, checked, parse_text
 
 
 def utc_us(text: str, setting: str) -> int:
@@ -77,6 +79,8 @@ class Config:
     shuffle_partitions: int = 2
     driver_memory: str = "4g"
     master: str = "local[*]"
+    # further settings of a Spark of ours; none that answers depend on
+    spark: Mapping[str, str] = field(default_factory=dict, hash=False)
     # secrets of sources, beside the environment
     secrets_file: str = ""
 
@@ -89,6 +93,9 @@ class Config:
                 raise HeadraceError(
                     "unknown setting", value=name, choices=near(name, known), code="CONFIG"
                 )
+            if name == SETTING:
+                settings = {**settings, name: _spark_settings(value)}
+                continue
             want = type(getattr(Config(), name))
             if not isinstance(value, want) or isinstance(value, bool):
                 raise HeadraceError(
@@ -109,19 +116,33 @@ class Config:
 
     @staticmethod
     def from_environment() -> Config:
-        """`HEADRACE_<SETTING>=value` for any setting, e.g. HEADRACE_MASTER=local[2]."""
+        """`HEADRACE_<SETTING>=value` for any setting, e.g. HEADRACE_MASTER=local[2]; those of Spark in
+        HEADRACE_SPARK_CONF."""
         settings: dict[str, Any] = {}
-        for field in fields(Config):
-            text = os.environ.get(f"HEADRACE_{field.name.upper()}")
-            if text is None:
+        if text := os.environ.get(VARIABLE):
+            settings[SETTING] = parse_text(text)
+        for own in fields(Config):
+            text = os.environ.get(f"HEADRACE_{own.name.upper()}")
+            if text is None or own.name == SETTING:
                 continue
-            default = getattr(Config(), field.name)
+            default = getattr(Config(), own.name)
             try:
-                settings[field.name] = type(default)(text)
+                settings[own.name] = type(default)(text)
             except ValueError as error:
                 raise HeadraceError(
-                    f"HEADRACE_{field.name.upper()} must be {type(default).__name__}",
+                    f"HEADRACE_{own.name.upper()} must be {type(default).__name__}",
                     value=text,
                     code="CONFIG",
                 ) from error
         return Config.of(**settings)
+
+
+def _spark_settings(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise HeadraceError(
+            f"setting {SETTING} must be a mapping",
+            value=repr(value),
+            code="CONFIG",
+            hint="e.g. Config.of(spark={'spark.executor.memory': '2g'})",
+        )
+    return checked(value, "Config.spark")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -32,6 +32,11 @@ class Disk:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._broken: str | None = None
+
+    def url(self, path: str) -> str:
+        """A file or folder as Spark is told it: where a cluster has another file system for its
+        default, a path alone would be one there."""
+        return f"file://{self.root.absolute() / path}"
 
     # -- primitives: a recording disk overrides exactly these --------------------------------------
 
@@ -133,6 +138,20 @@ class Disk:
             self.sync(inside.as_posix())
         return sorted(files)
 
+    def check_written(self, files: Iterable[tuple[str, int]]) -> None:
+        """What others say they have written here (path, size) is there: they may see another
+        folder."""
+        for path, size in files:
+            try:
+                found = (self.root / path).stat().st_size
+            except FileNotFoundError:
+                found = None
+            if found != size:
+                raise lost(
+                    f"{path} of {size:,} bytes",
+                    "no such file" if found is None else f"{found:,} bytes",
+                )
+
     def clear(self, folder: str) -> None:
         """Remove a folder and all in it (leftovers of a round that was not committed)."""
         for place, _, names in os.walk(self.root / folder, topdown=False):
@@ -157,6 +176,17 @@ class Disk:
             raise HomeError(
                 self._broken, value=str(self.root), hint=_advice(error), code=_code(error)
             ) from error
+
+
+def lost(said: str, found: str) -> HomeError:
+    """Who writes for us writes elsewhere, or it has gone since."""
+    return HomeError(
+        "what executors have written is not in the home",
+        value=f"they wrote {said}, here there is {found}",
+        hint="nothing of this round was committed: mount the same folder at the home's path on every machine of "
+        "the cluster, and run again; docs/cluster.md",
+        code="HOME_UNSEEN",
+    )
 
 
 def _code(error: OSError) -> str:

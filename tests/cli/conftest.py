@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,9 @@ from tests.cli.fakes import FakeEngine
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     made = FakeEngine()
 
-    def fake(home: Path, restart: int | None = None) -> FakeEngine:
+    def fake(home: Path, restart: int | None = None, conf: Sequence[str] = ()) -> FakeEngine:
         home.mkdir(parents=True, exist_ok=True)
-        made.restart = restart
+        made.restart, made.conf = restart, list(conf)
         return made
 
     monkeypatch.setattr(opening, "open_engine", fake)

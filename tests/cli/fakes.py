@@ -61,6 +61,7 @@ class FakeEngine:
     started: bool = False
     interrupt_run: bool = False
     restart: int | None = None
+    conf: list[str] = field(default_factory=list)
     failure: Exception | None = None
 
     def create_stream(

@@ -12,6 +12,7 @@ from headrace.config import Config
 from headrace.errors import RoundError
 from headrace.families.joins import job
 from headrace.families.joins.levels.probing import Task
+from headrace.runtime.cluster import Work
 from tests.engine.race import said
 from tests.engine.test_join_restarts import BOTH, feed
 from tests.engine.test_joins import Joined
@@ -23,7 +24,7 @@ def kill_workers(monkeypatch: pytest.MonkeyPatch, folder: Path, times: int) -> N
     taking = job._taking
     folder.mkdir()
 
-    def dying(task: Task) -> job.Work:
+    def dying(task: Task) -> Work:
         work = taking(task)
 
         def take(batches):  # type: ignore[no-untyped-def]

@@ -32,6 +32,7 @@ from headrace.reading import watch_answers
 from headrace.relations.row_files import KIND
 from headrace.relations.rows import Relations
 from headrace.relations.store import _workers
+from headrace.runtime.cluster import Work
 from headrace.runtime.family import Batch, Job, Outcome, Place, Reading, Round
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import Ledger
@@ -175,7 +176,7 @@ def _arrow(rows: list[Row]) -> pa.Table:
     return table.append_column(KIND, pa.array(np.zeros(len(rows), np.int8)))
 
 
-def _collected(rows: pa.Table, work: job.Work) -> list[str]:
+def _collected(rows: pa.Table, work: Work, home: Path) -> list[str]:
     return [found.column(0)[0].as_py() for found in work(iter(rows.to_batches()))]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.disk import Disk
+from headrace.engine import Engine
 from headrace.errors import HomeError
 from headrace.runtime.home import FORMAT, MARK, Home
 
@@ -174,3 +175,28 @@ def test_a_folder_that_was_there_is_shut(tmp_path: Path) -> None:
     (tmp_path / "home").chmod(0o777)
     Home(tmp_path / "home")
     assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "place", ["s3a://bucket/race", "hdfs://n:8020/race", "gs://b/r", "dbfs:/race", "abfss://c@a/r"]
+)
+def test_an_address_is_not_a_home(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was made as a local folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    for made in (lambda: Engine(place), lambda: Engine(Path(place)), lambda: Home(Path(place))):
+        with pytest.raises(HomeError, match="a folder that every machine") as told:
+            made()
+        assert told.value.code == "HOME_PLACE"
+        assert place.partition(":")[0] in str(told.value.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_address_is_told_as_a_folder() -> None:
+    with pytest.raises(HomeError, match="name the folder itself: /srv/race"):
+        Engine("file:///srv/race")
+
+
+def test_a_colon_elsewhere_is_part_of_a_name(tmp_path: Path) -> None:
+    assert Home(tmp_path / "a:b").root == tmp_path / "a:b"

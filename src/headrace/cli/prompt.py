@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.cli.driving import drain
-from headrace.cli.opening import DEFAULT_HOME, HomeOption, opened
+from headrace.cli.opening import DEFAULT_HOME, ConfOption, HomeOption, opened
 from headrace.cli.script import Script
 from headrace.cli.show import complain, console, note
 from headrace.errors import HeadraceError, SQLError
@@ -29,10 +29,10 @@ EXPLAIN [name];  SHOW QUERIES;  DROP QUERY name;
 \\run  runs what is there   \\h  this help   \\q  leaves"""
 
 
-def sql(home: HomeOption = DEFAULT_HOME) -> None:
+def sql(conf: ConfOption = None, home: HomeOption = DEFAULT_HOME) -> None:
     """A prompt for statements and queries.  Reads a script where standard input is not a
     terminal."""
-    with opened(home, make=True) as engine:
+    with opened(home, make=True, conf=conf) as engine:
         script = Script(engine, lambda: _drain(script))
         if sys.stdin.isatty():
             note(f"Headrace on {home}. Statements end with ; — \\h for help, \\q to leave.")

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from headrace.cli.driving import drain, follow
-from headrace.cli.opening import DEFAULT_HOME, HomeOption, opened
+from headrace.cli.opening import DEFAULT_HOME, ConfOption, HomeOption, opened
 from headrace.cli.script import Script
 from headrace.cli.show import console, count, duration, note, several
 from headrace.errors import CatalogError, HeadraceError
@@ -40,11 +40,14 @@ def run(
             help="With --follow: how often in a row Spark is started again if it dies.",
         ),
     ] = RESTARTS,
+    conf: ConfOption = None,
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Register what FILE declares, run everything that is there, and print a summary."""
     statements = () if file is None else read_script(file)
-    with opened(home, make=file is not None, restart=restarts if keep_going else None) as engine:
+    with opened(
+        home, make=file is not None, restart=restarts if keep_going else None, conf=conf
+    ) as engine:
         Script(engine, lambda: _drain_quietly(engine)).carry_out(statements)
         if not engine.queries():
             raise CatalogError(

@@ -11,7 +11,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.families.contract import Reader
 from headrace.runtime.answers import AnswerLog
-from headrace.runtime.home import Home
+from headrace.runtime.home import Home, check_place
 from headrace.runtime.ledger import Ledger, check_catalog, check_folder
 from headrace.runtime.sparkuse import SparkUse
 from headrace.runtime.writing_places import settle
@@ -30,6 +30,7 @@ class EngineState:
         self, home: str | Path, *, spark: SparkSession | None = None, config: Config | None = None
     ) -> None:
         check_opening(home, config)
+        check_place(home)
         self.config = config or Config.from_environment()
         self.home = Home(Path(home))
         settle(self.home.root)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from headrace.runtime.answers import file_mark
+from headrace.runtime.parquet_files import write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,19 +45,18 @@ class RowLog:
         """Write the rows of a round; they count once it is committed."""
         disk, folder = self._place.disk, f"{self._place.folder}/rows/{round.id:012d}"
         disk.clear(folder)
-        good.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
-        paths = disk.adopt(folder)
-        outcome.files += [file_mark(disk, path) for path in paths]
-        self.rounds.append(
-            Kept(round.id, round.newest_us, sum(_rows(self._place, path) for path in paths))
-        )
+        written = write_parquet(good, disk, folder)
+        outcome.files += [file_mark(disk, path) for path in written.paths]
+        self.rounds.append(Kept(round.id, round.newest_us, written.rows))
 
     def read(self, spark: SparkSession, first: int = 0) -> DataFrame:
         """The rows of round `first` and later."""
         ddl = self._place.relation.ddl()
-        root = self._place.disk.root.absolute() / self._place.folder / "rows"
+        disk, folder = self._place.disk, f"{self._place.folder}/rows"
         paths = [
-            str(root / f"{kept.round_id:012d}") for kept in self.rounds if kept.round_id >= first
+            disk.url(f"{folder}/{kept.round_id:012d}")
+            for kept in self.rounds
+            if kept.round_id >= first
         ]
         return spark.read.schema(ddl).parquet(*paths) if paths else spark.createDataFrame([], ddl)
 

@@ -15,6 +15,7 @@ from headrace.quoting import quote_name
 from headrace.relations.keeping import rows_there
 from headrace.relations.row_files import RowFile
 from headrace.relations.store import Store, worker_store
+from headrace.runtime.cluster import on_workers
 from headrace.runtime.family import BAD, Batch
 from headrace.runtime.sources import ARRIVAL
 from headrace.values import Relation
@@ -59,4 +60,5 @@ def table_frame(
     # columns are numbered: `mapInArrow` does not take every name
     kinds = ", ".join(f"c{i} {field.type}" for i, field in enumerate(relation.fields))
     cores = max(1, spark.sparkContext.defaultParallelism)
-    return spark.range(0, tasks, 1, min(tasks, cores)).mapInArrow(read, kinds).toDF(*columns)
+    numbers = spark.range(0, tasks, 1, min(tasks, cores))
+    return on_workers(numbers, read, kinds, root).toDF(*columns)

@@ -64,6 +64,7 @@ class Commits:
             files = [*taken.files, *outcome.files]
             if outcome.blocks:
                 files.append(self._write_answers(taken.round.id, outcome))
+            self._home.disk.check_written((mark.path, mark.size) for mark in files)
             self._sync_folders([*files, *self._newly_held(outcome)])
         with watch.stage("commit"):
             self._logs.sync(taken.round.id, taken.before)

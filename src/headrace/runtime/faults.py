@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pyspark.errors import PySparkException
 
 from headrace.errors import HeadraceError, HomeError, RoundError, SourceError
+from headrace.runtime.causes import explain_worker, lost_executor, python_cause
 from headrace.runtime.sparkuse import WORKER_GONE, is_cut_off
 from headrace.values import Relation
 
@@ -41,7 +42,8 @@ _STOPPED = re.compile(
 )
 # an error of ours, raised on a worker, in what Spark says of it
 _OURS = re.compile(
-    r"^headrace\.errors\.HomeError: \[([A-Z_]+)\] ([^\n]*)(?:\n +got: +([^\n]*))?"
+    r"^headrace\.(?:errors\.HomeError|runtime\.on_executor\.HomeUnseenError): \[([A-Z_]+)\] ([^\n]*)"
+    r"(?:\n +got: +([^\n]*))?"
     r"(?:\n +choices: [^\n]*)?(?:\n +next: +([^\n]*))?",
     re.M,
 )
@@ -81,7 +83,7 @@ def reason_of(error: BaseException) -> str:
         causes += [
             (c, m) for c, m in _CAUSE.findall(text) if m.strip() or c in _JAVA
         ]  # others say nothing
-        name, message = causes[-1]
+        name, message = python_cause(text) or causes[-1]
         told = _PACKAGE.sub("", message.strip()[:300])
         return (
             _JAVA[name].format(told or "it does not say why")
@@ -126,6 +128,8 @@ def is_nobodys(error: BaseException) -> bool:
     text = str(error)
     if _names_value(text):
         return False
+    if explain_worker(error) is not None:
+        return True
     return bool(_STOPPED.search(text) or _FULL.search(text)) or is_worker_gone(error)
 
 
@@ -156,7 +160,7 @@ def explain_failure(
     """A failure of Spark as one of ours."""
     if isinstance(error, HeadraceError):
         return error
-    if (told := told_by_worker(error)) is not None:
+    if (told := told_by_worker(error) or explain_worker(error)) is not None:
         return told
     reason = reason_of(error)
     text = str(error)
@@ -186,6 +190,15 @@ def explain_failure(
             value=reason,
             hint="nothing of this round was committed, run again; if Linux killed it for want of memory, give the "
             "machine more, or read fewer rows a round (maxFilesPerTrigger)",
+            round_id=round_id,
+            code=WORKER_GONE,
+        )
+    if (lost := lost_executor(text)) is not None:
+        return RoundError(
+            f"an executor of Spark ended in a round of {relation.name!r}, each time its work was tried",
+            value=lost,
+            hint="nothing of this round was committed, run again; if it was killed for want of memory, give executors "
+            "more (--conf spark.executor.memory=4g), or read fewer rows a round (maxFilesPerTrigger)",
             round_id=round_id,
             code=WORKER_GONE,
         )

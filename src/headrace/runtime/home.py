@@ -3,6 +3,7 @@
 home/HEADRACE                     format and id
 home/catalog.log                  streams, tables, queries (headrace.catalog)
 home/tmp                          Spark's temporary files, gone when it ends
+home/package                      on a cluster: what executors import
 home/lock, home/epoch             who runs it, and how many engines have so far
 home/streams/<name>/checkpoint    Spark's own logs
                    /rounds        a manifest for each committed round: the truth
@@ -22,6 +23,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import socket
 import uuid
 from contextlib import suppress
@@ -35,6 +37,7 @@ from headrace.errors import HomeError
 from headrace.records import decode, reading
 
 FORMAT = 6
+_ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")  # a drive of Windows has one letter
 MARK = "HEADRACE"
 # of every stream; families add their own (`Job.folders`)
 STREAM_FOLDERS = (
@@ -59,6 +62,7 @@ class Home:
     """Opens a home, making it where there is none.  Running it needs `hold`."""
 
     def __init__(self, root: Path, disk: Disk | None = None) -> None:
+        check_place(root)
         self.root = root
         self.disk = disk or Disk(root)
         self.epoch = 0
@@ -207,3 +211,22 @@ class Home:
                 "of Headrace that made it",
                 code="HOME_VERSION",
             )
+
+
+def check_place(home: str | Path) -> None:
+    """A home is a folder: renamed files, locks and synced writes are what its promises are made
+    of."""
+    found = _ADDRESS.match(str(home))
+    if found is None:
+        return
+    scheme = found[1].lower()
+    folder = "/" + str(home)[found.end() :].lstrip("/")
+    raise HomeError(
+        "a home is a folder of this machine's file system, not an address",
+        value=str(home),
+        hint=f"name the folder itself: {folder}"
+        if scheme == "file"
+        else "use a folder that every machine of the cluster mounts at the same path (NFS, CephFS, Lustre, EFS): "
+        f"{scheme}: has no locks and no renames that last. Sources may be read from there",
+        code="HOME_PLACE",
+    )

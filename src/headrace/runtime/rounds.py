@@ -25,6 +25,7 @@ from headrace.config import Config
 from headrace.errors import HeadraceError, RoundError, SourceError
 from headrace.pausing import take_back
 from headrace.runtime.background import Background
+from headrace.runtime.cluster import Cluster, cluster_of
 from headrace.runtime.commit import Commits, Stat, Taken
 from headrace.runtime.event_times import TimeLimits
 from headrace.runtime.family import Job, Outcome, Place, Reading, Round, Work
@@ -85,6 +86,7 @@ class Pipeline:
         self._is_foreign = self._is_given = False
         self._query: StreamingQuery | None = None
         self._gateway: Gateway | None = None
+        self._cluster: Cluster | None = None
         self.error: HeadraceError | None = None
         self.recent: deque[RoundStats] = deque(maxlen=RECENT_ROUNDS)
         self._signal = signal or CommitSignal()
@@ -121,6 +123,9 @@ class Pipeline:
         self._returned_s = self._committed_s = None
         self._is_foreign = self._is_given = frame is not None
         try:
+            self._cluster = cluster_of(spark, self._home.disk.root)
+            if self._cluster is not None:
+                self._cluster.begin()
             source = (
                 frame
                 if frame is not None
@@ -257,6 +262,8 @@ class Pipeline:
         if not self._is_next(round_id):
             return
         self._home.check_held()
+        if self._cluster is not None:
+            self._cluster.check()
         source = self._logs.input_of(round_id, self._last)
         if self._last is not None and source.checkpoint_id != self._last.checkpoint_id:
             raise RoundError(
@@ -372,6 +379,8 @@ class Pipeline:
             if total.faults:
                 self._catalog.quarantine(total.faults)
                 self._found = total.faults
+            if self._cluster is not None:  # executors come and go
+                self._cluster.check_new()
             stats = self._commits.commit(taken, total, watch)
         now_s = perf_counter()
         seconds = watch.total()

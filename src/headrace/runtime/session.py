@@ -1,4 +1,5 @@
-"""The Spark session: small, quiet, bound to this machine, and closed to user text."""
+"""The Spark session: small, quiet, closed to user text, and bound to this machine where its master
+is on it."""
 
 from __future__ import annotations
 
@@ -16,16 +17,12 @@ from headrace.errors import HeadraceError
 from headrace.kernel_places import for_workers
 from headrace.runtime.nameless import log_in
 from headrace.runtime.quiet import log_level
-from headrace.runtime.writing_places import (
-    java_options,
-    spark_settings,
-)
+from headrace.runtime.writing_places import java_options, spark_settings
+from headrace.spark_settings import merged
 
 _STATIC = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
     "spark.sql.restrictedMode.enabled": "true",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
@@ -43,6 +40,11 @@ _STATIC = {
     "spark.driver.extraJavaOptions": "-XX:-DontCompileHugeMethods",
     "spark.executor.extraJavaOptions": "-XX:-DontCompileHugeMethods",
 }
+
+PYTHON = "spark.pyspark.python"
+
+# Nobody else has to reach a driver whose executors are on its machine.
+_HERE = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
 
 _SESSION = {
     "spark.sql.session.timeZone": "UTC",
@@ -79,19 +81,20 @@ _BY_FILE_SYSTEM = tuple(
 def make_session(
     config: Config, packages: Sequence[str] = (), scratch: Path | None = None
 ) -> SparkSession:
-    """A local session with everything Headrace wants; its temporary files in `scratch`, its files
-    nobody else's."""
+    """A session with everything Headrace wants; its temporary files in `scratch`, its files nobody
+    else's."""
     check_java()
     builder = SparkSession.builder.appName("headrace").master(config.master)
     settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
     settings["spark.log.level"] = log_level()
     settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
+    settings.update(_HERE if is_here(config.master) else {})
     if scratch is not None:
-        settings |= spark_settings(scratch)
         settings["spark.driver.extraJavaOptions"] += f" {java_options(scratch)}"
+        settings |= spark_settings(scratch) if is_here(config.master) else {}
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
-    for key, value in settings.items():
+    for key, value in merged(settings, config.spark).items():
         builder = builder.config(key, value)
     before = os.umask(0o077)  # Java inherits it, and the workers it starts
     try:
@@ -99,6 +102,8 @@ def make_session(
         session = builder.getOrCreate()
     finally:
         os.umask(before)
+    if PYTHON in config.spark:
+        session.sparkContext.pythonExec = config.spark[PYTHON]
     settle_session(session, config)
     return session
 
@@ -126,10 +131,17 @@ def _settle_workers(session: SparkSession) -> None:
     """Workers on this machine run the Python that we run, unless somebody chose another; all look
     for compiled kernels where we do."""
     context = session.sparkContext
-    for name, value in for_workers((context.master or "").startswith("local")).items():
+    for name, value in for_workers(is_here(context.master)).items():
         context.environment.setdefault(name, value)
-    if (context.master or "").startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+    is_chosen = os.environ.get("PYSPARK_PYTHON") or context.getConf().contains(PYTHON)
+    if is_here(context.master) and not is_chosen:
         context.pythonExec = sys.executable
+
+
+def is_here(master: str | None) -> bool:
+    """Whether all of Spark is on this machine: `local[2]`, or `local-cluster[…]`, which has
+    executors of its own here."""
+    return (master or "").startswith("local")
 
 
 def check_java() -> None:

@@ -230,7 +230,7 @@ def _open_files(spark: SparkSession, relation: Relation, source: Source) -> Data
         reader = reader.option("columnNameOfCorruptRecord", CORRUPT).option("mode", "PERMISSIVE")
     for name, value in source.options:
         reader = reader.option(name, value)
-    frame = reader.schema(ddl).load(source.place)
+    frame = reader.schema(ddl).load(_url(source))
     if relation.is_table:
         order = "struct(_metadata.file_modification_time, _metadata.file_path)"
         frame = frame.selectExpr("*", f"{order} AS {quote_name(ARRIVAL)}")
@@ -254,9 +254,14 @@ def read_again(frame: DataFrame, relation: Relation, paths: Sequence[str]) -> Da
         return frame
     return (
         frame.sparkSession.read.schema(relation.ddl())
-        .option("basePath", source.place)
-        .parquet(*paths)
+        .option("basePath", _url(source))
+        .parquet(*(f"file://{path}" for path in paths))
     )
+
+
+def _url(source: Source) -> str:
+    """Where a cluster has another file system for its default, a path alone would be one there."""
+    return source.place if "://" in source.place else f"file://{Path(source.place).absolute()}"
 
 
 def _open_rate(spark: SparkSession, relation: Relation, source: Source) -> DataFrame:

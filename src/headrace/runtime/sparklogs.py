@@ -65,7 +65,7 @@ class SparkLogs:
 
     @property
     def location(self) -> str:
-        return str(self._root.absolute())
+        return self._disk.url(self._folder)
 
     def checkpoint_id(self) -> str:
         found = self._noted_id()

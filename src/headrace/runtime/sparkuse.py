@@ -160,13 +160,28 @@ class SparkUse:
             gateway = Gateway()
             if gateway.has_ended(error):
                 gateway.forget()
-                raise self.gone() from error
+                raise self._not_made(error) from error
             raise HeadraceError(
                 "Spark does not start",
                 value=f"{type(error).__name__}: {error}",
                 code=NO_START,
                 hint="`headrace doctor` looks at Java and this machine; HEADRACE_DEBUG=1 shows what Spark says",
             ) from error
+
+    def _not_made(self, error: Exception) -> HeadraceError:
+        """Spark stops where no master answers, or when it is killed as it starts."""
+        from headrace.runtime.session import is_here
+
+        master = self._config.master
+        if self._given is not None or is_here(master):
+            return self.gone()
+        return HeadraceError(
+            "Spark does not start on the cluster",
+            value=f"master {master}: {type(error).__name__}",
+            code=NO_START,
+            hint="see that the master runs, that this is its address as its own page shows it, and that it has the "
+            "version of Spark that is installed here; docs/cluster.md",
+        )
 
     def gone(self) -> HeadraceError:
         return spark_gone(self.is_given)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 from uuid import uuid4
 
@@ -25,6 +26,7 @@ from headrace.relations.rounds import FOLDER
 from headrace.relations.row_files import KIND, RowFile
 from headrace.relations.store import worker_store
 from headrace.relations.tables import latest_rows
+from headrace.runtime.cluster import Work, on_workers
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_worker_gone
 from headrace.runtime.statistics import Stopwatch
@@ -33,7 +35,6 @@ BATCHES_MAX = 1 << 16  # of a task
 # of a stream: more are looked up on all cores, however few bytes they are
 ONE_TASK_ROWS_MAX = 50_000
 REPORT = "report STRING"
-Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 T = TypeVar("T", bound=KeepTask)
 
 
@@ -143,18 +144,20 @@ class SparkTasks:
         for report in reports:
             if report.damage is not None:
                 raise HomeError(**report.damage)
+            self._place.disk.check_written(report.left())
         return reports
 
     def _tried(self, frame: DataFrame, work: Work) -> list[str]:
         """Again when a worker was killed under it, which local Spark does not do: each attempt
         names its own files."""
+        root = self._place.disk.root
         for _ in range(self._place.config.worker_tries - 1):
             try:
-                return _collected(frame, work)
+                return _collected(frame, work, root)
             except Exception as error:
                 if not is_worker_gone(error):
                     raise
-        return _collected(frame, work)
+        return _collected(frame, work, root)
 
 
 # -- on executors ----------------------------------------------------------------------------------
@@ -172,8 +175,8 @@ def _rows(batch: Batch) -> DataFrame:
     return kinds.where(f"{KIND} <> {BAD}")
 
 
-def _collected(frame: DataFrame, work: Work) -> list[str]:
-    found: list[str] = frame.mapInArrow(work, REPORT).toArrow().column(0).to_pylist()
+def _collected(frame: DataFrame, work: Work, home: Path) -> list[str]:
+    found: list[str] = on_workers(frame, work, REPORT, home).toArrow().column(0).to_pylist()
     return found
 
 

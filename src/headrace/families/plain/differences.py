@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
 from headrace.families.plain.present import FOLDER, kept_answers, present_path
 from headrace.quoting import quote_name, quote_text
 from headrace.runtime.answers import file_mark, plain_folder
+from headrace.runtime.parquet_files import write_parquet
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -94,9 +93,8 @@ class Differences:
         folder = f"{self._place.folder}/{FOLDER}/{round.id:012d}.{query_id}"
         try:
             disk.clear(folder)
-            answer.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
             paths = []
-            for part, written in enumerate(disk.adopt(folder)):
+            for part, written in enumerate(write_parquet(answer, disk, folder).paths):
                 paths.append(present_path(self._place.folder, round.id, query_id, part))
                 disk.rename(written, paths[-1])
         finally:
@@ -109,15 +107,12 @@ class Differences:
         disk = self._place.disk
         before = None if old is None else self._read(answer, old)
         changes = changes_of(before, self._read(answer, new))
-        changes.write.mode("overwrite").parquet(str(disk.root.absolute() / log))
-        paths = disk.adopt(log)
-        rows = sum(pq.read_metadata(disk.root / path).num_rows for path in paths)
-        return [file_mark(disk, path) for path in paths], rows
+        written = write_parquet(changes, disk, log)
+        return [file_mark(disk, path) for path in written.paths], written.rows
 
     def _read(self, answer: DataFrame, marks: _Marks) -> DataFrame:
-        root = self._place.disk.root.absolute()
         reader = answer.sparkSession.read.schema(answer.schema)
-        return reader.parquet(*(str(root / mark.path) for mark in marks))
+        return reader.parquet(*(self._place.disk.url(mark.path) for mark in marks))
 
     def _remove(self, log: str, marks: _Marks) -> None:
         self._place.disk.clear(log)

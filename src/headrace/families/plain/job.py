@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.catalog.catalog import Registered
@@ -28,6 +27,7 @@ from headrace.relations.tables import table_frame
 from headrace.runtime.answers import file_mark, plain_folder
 from headrace.runtime.family import BAD, OK, Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.faults import is_nobodys, reason_of, why_failing
+from headrace.runtime.parquet_files import write_parquet
 from headrace.runtime.statistics import Stopwatch
 from headrace.sql.emit import emit_query
 from headrace.sql.query import Query
@@ -156,13 +156,12 @@ class PlainWork:
         """Write the answers of one query that are final, as Parquet files of the round."""
         disk, folder = self._place.disk, f"{plain_folder(self._place.folder, round.id)}/{query_id}"
         try:
-            answer.write.mode("overwrite").parquet(str(disk.root.absolute() / folder))
+            written = write_parquet(answer, disk, folder)
         except BaseException:
             disk.clear(folder)
             raise
-        paths = disk.adopt(folder)
-        outcome.files += [file_mark(disk, path) for path in paths]
-        outcome.answers += sum(pq.read_metadata(disk.root / path).num_rows for path in paths)
+        outcome.files += [file_mark(disk, path) for path in written.paths]
+        outcome.answers += written.rows
 
     def _asked(
         self, registered: Registered, batch: Batch, table: DataFrame | None, round: Round

@@ -75,6 +75,11 @@ class Report:
     odd_rows: list[dict[str, Any]] = field(default_factory=list)
     damage: dict[str, str] | None = None
 
+    def left(self) -> list[tuple[str, int]]:
+        """Its files, with their sizes."""
+        own = [] if self.file is None else [(self.file.path, self.file.size)]
+        return own + [(w.path, w.size) for w in self.written]
+
     def pack(self) -> str:
         return json.dumps(asdict(self), default=str)
 
