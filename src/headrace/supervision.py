@@ -81,12 +81,32 @@ class Pipelines:
     def is_running(self) -> bool:
         return self._thread is not None and self._failure is None
 
+    def prepare(self, *, whole: bool) -> list[HeadraceError]:
+        """Look whether the sources are there, for nobody should wait for Spark to be told that they
+        are not; then start Spark meanwhile.  What is not there; raised where nothing is, or, with
+        `whole`, anything is not."""
+        from headrace.runtime.sources import check_there
+
+        read = [r for r in self._busy_relations() if r.name not in self._frames]
+        missing: list[HeadraceError] = []
+        for relation in read:
+            try:
+                check_there(relation)
+            except HeadraceError as error:
+                missing.append(error)
+        if missing and (whole or len(missing) == len(self._busy_relations())):
+            raise missing[0]
+        if self._busy_relations():
+            self._spark.begin()
+        return missing
+
     # -- to the end of what is there ---------------------------------------------------------------
 
     def drain(self) -> None:
         """Read what is there, answer it, return."""
         self._hold()
         try:
+            self.prepare(whole=False)
             while (error := self._drain_once()) is not None:
                 if not self._may_restart(error) or self._stopping.wait(
                     self._restarts.next_pause_s()
@@ -122,6 +142,7 @@ class Pipelines:
     def start(self) -> None:
         self._hold()
         try:
+            self.prepare(whole=True)
             for relation in self._busy_relations():
                 self._begin(relation, drain=False)
         except BaseException:

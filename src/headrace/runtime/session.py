@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 
 from headrace.config import Config
 from headrace.errors import HeadraceError
+from headrace.runtime.launching import launch
 from headrace.runtime.quiet import log_level
+from headrace.runtime.spark_log import SparkLog
 
 KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0"
 
@@ -72,14 +74,17 @@ _BY_FILE_SYSTEM = (
 
 
 def make_session(
-    config: Config, packages: Sequence[str] = (), scratch: Path | None = None
+    config: Config,
+    packages: Sequence[str] = (),
+    scratch: Path | None = None,
+    log: SparkLog | None = None,
 ) -> SparkSession:
     """A local session with everything Headrace wants; its temporary files in `scratch`, its files
-    nobody else's."""
+    nobody else's; what Spark says in `log`."""
     check_java()
     builder = SparkSession.builder.appName("headrace").master(config.master)
     settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
-    settings["spark.log.level"] = log_level()
+    settings["spark.log.level"] = log_level(log is not None)
     settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
     if scratch is not None:
         settings["spark.local.dir"] = str(scratch)
@@ -88,11 +93,8 @@ def make_session(
         settings["spark.jars.packages"] = ",".join(packages)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    before = os.umask(0o077)  # Java inherits it, and the workers it starts
-    try:
-        session = builder.getOrCreate()
-    finally:
-        os.umask(before)
+    launch({"spark.app.name": "headrace", "spark.master": config.master, **settings}, log)
+    session = builder.getOrCreate()
     settle_session(session, config)
     return session
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.runtime.scratch import Scratch
+from headrace.runtime.spark_log import SparkLog, debugging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,17 @@ def is_cut_off(error: BaseException) -> bool:
 
     is_calls = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
     return is_calls or isinstance(error, ConnectionError | EOFError)
+
+
+def is_sparks(error: BaseException | None) -> bool:
+    """Whether Spark, Java or what they run was the cause: then they have said more of it."""
+    while error is not None:
+        if isinstance(error, HeadraceError) and error.code in (GONE, NO_START, WORKER_GONE):
+            return True
+        if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class Gateway:
@@ -101,7 +113,7 @@ class Gateway:
 
 class SparkUse:
     """`packages`: what a session of ours has to load, known when it is made; `home`: where its
-    temporary files go."""
+    temporary files and its log go."""
 
     def __init__(
         self,
@@ -111,6 +123,8 @@ class SparkUse:
         home: Path | None = None,
     ) -> None:
         self._scratch = None if home is None or given is not None else Scratch(home)
+        is_ours = home is not None and given is None
+        self.log = SparkLog(home) if is_ours and home is not None and not debugging() else None
         self._given = given
         self._config = config
         self._packages = packages
@@ -131,6 +145,16 @@ class SparkUse:
             assert self._session is not None
             return self._session
 
+    def begin(self) -> None:
+        """Make the session meanwhile, if there is none: whoever asks for it waits, and is told why
+        it cannot be made."""
+        if self._session is None and self._given is None:
+            threading.Thread(target=self._begin, name="headrace-spark", daemon=True).start()
+
+    def _begin(self) -> None:
+        with suppress(Exception):
+            self.renew()
+
     def is_alive(self) -> bool:
         """False only when there was a Spark, and its process has ended."""
         return self._gateway is None or self._gateway.is_alive()
@@ -147,13 +171,17 @@ class SparkUse:
                 self._gateway = Gateway(self._session)
 
     def _made(self) -> SparkSession:
+        from headrace.runtime.quiet import hush
         from headrace.runtime.session import borrow_session, make_session
 
+        if self.log is not None:
+            hush(self.log.path)
+        begins = 0 if self.log is None else self.log.size()
         try:
             if self._given is not None:
                 return borrow_session(self._given, self._config)
             scratch = None if self._scratch is None else self._scratch.make()
-            return make_session(self._config, self._packages(), scratch)
+            return make_session(self._config, self._packages(), scratch, self.log)
         except HeadraceError:
             raise
         except Exception as error:
@@ -163,7 +191,8 @@ class SparkUse:
                 raise self.gone() from error
             raise HeadraceError(
                 "Spark does not start",
-                value=f"{type(error).__name__}: {error}",
+                value=(None if self.log is None else self.log.why(begins))
+                or f"{type(error).__name__}: {error}",
                 code=NO_START,
                 hint="`headrace doctor` looks at Java and this machine; HEADRACE_DEBUG=1 shows what Spark says",
             ) from error
@@ -196,6 +225,8 @@ class SparkUse:
             self._session = self._gateway = None
             if self._scratch is not None:
                 self._scratch.remove()
+            if self.log is not None:
+                self.log.close()
 
     def _forget(self) -> None:
         if self._gateway is not None:
