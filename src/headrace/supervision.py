@@ -21,6 +21,7 @@ from headrace.errors import HeadraceError, HeadraceWarning
 from headrace.families import registry
 from headrace.families.contract import Family, Workplace
 from headrace.families.registry import family_of
+from headrace.preparing import Rehearsal, missing_sources
 from headrace.relations.rows import Relations
 from headrace.restarts import Restarts
 from headrace.runtime.home import Home
@@ -67,6 +68,7 @@ class Pipelines:
         self._stopping = threading.Event()
         self._failure: HeadraceError | None = None
         self._restarts = Restarts(config)
+        self._rehearsal = Rehearsal(catalog, config, lambda r: family_of(r, catalog.relation))
         self._committed = -1
         self._not_started: HeadraceError | None = (
             None  # why Spark could not be started, until it is looked at
@@ -85,20 +87,21 @@ class Pipelines:
         """Look whether the sources are there, for nobody should wait for Spark to be told that they
         are not; then start Spark meanwhile.  What is not there; raised where nothing is, or, with
         `whole`, anything is not."""
-        from headrace.runtime.sources import check_there
-
-        read = [r for r in self._busy_relations() if r.name not in self._frames]
-        missing: list[HeadraceError] = []
-        for relation in read:
-            try:
-                check_there(relation)
-            except HeadraceError as error:
-                missing.append(error)
-        if missing and (whole or len(missing) == len(self._busy_relations())):
+        busy = self._busy_relations()
+        missing = missing_sources(r for r in busy if r.name not in self._frames)
+        if missing and (whole or len(missing) == len(busy)):
             raise missing[0]
-        if self._busy_relations():
-            self._spark.begin()
+        if busy:
+            self._spark.begin(lambda: any(f.uses_workers for f in self._families()))
+            self._rehearsal.begin()
         return missing
+
+    def _families(self) -> set[Family]:
+        return {
+            family_of(r, self._catalog.relation)
+            for r in self._catalog.queries.values()
+            if r.quarantine is None
+        }
 
     # -- to the end of what is there ---------------------------------------------------------------
 

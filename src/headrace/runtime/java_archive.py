@@ -110,7 +110,10 @@ def _key(java: Java, jars: Path, settings: Mapping[str, str]) -> str:
     with suppress(OSError):
         parts += [f"{jar.name} {jar.stat().st_size}" for jar in sorted(jars.iterdir())]
     parts += [os.environ.get("SPARK_DIST_CLASSPATH", ""), os.environ.get("SPARK_SUBMIT_OPTS", "")]
-    parts += [settings.get("spark.driver.extraClassPath", ""), settings.get("spark.driver.memory", "")]
+    parts += [
+        settings.get("spark.driver.extraClassPath", ""),
+        settings.get("spark.driver.memory", ""),
+    ]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -33,7 +33,9 @@ def launch(settings: Mapping[str, str], log: SparkLog | None) -> None:
         conf = SparkConf(loadDefaults=False).setAll(list(_with_archive(settings).items()))
         file = None if log is None else log.open()
         try:
-            gateway = launch_gateway(conf, {"umask": MASK, **_outputs(log, file)})
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"umask": MASK, **_outputs(log, file)}
+            )
         finally:
             if file is not None:
                 file.close()

@@ -145,15 +145,19 @@ class SparkUse:
             assert self._session is not None
             return self._session
 
-    def begin(self) -> None:
-        """Make the session meanwhile, if there is none: whoever asks for it waits, and is told why
-        it cannot be made."""
+    def begin(self, needs_workers: Callable[[], bool]) -> None:
+        """Make a session of ours meanwhile, if there is none, and run a first plan with it: whoever
+        asks for the session waits, and is told why it cannot be made."""
         if self._session is None and self._given is None:
-            threading.Thread(target=self._begin, name="headrace-spark", daemon=True).start()
+            threading.Thread(
+                target=self._begin, args=(needs_workers,), name="headrace-spark", daemon=True
+            ).start()
 
-    def _begin(self) -> None:
+    def _begin(self, needs_workers: Callable[[], bool]) -> None:
+        from headrace.runtime.warming import warm
+
         with suppress(Exception):
-            self.renew()
+            warm(self.session, with_workers=needs_workers())
 
     def is_alive(self) -> bool:
         """False only when there was a Spark, and its process has ended."""
