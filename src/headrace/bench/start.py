@@ -135,7 +135,7 @@ _COMMAND = (sys.executable, "-c", "from headrace.cli import main; main()")
 def _demo_s(stage: Stage) -> tuple[float, float]:
     """When its first line is there, and the line of its first round."""
     began_s, seen = perf_counter(), dict[str, float]()
-    command = [*_COMMAND, "demo", "--seconds", "1"]
+    command = [*_COMMAND, "demo", "--seconds", "5"]
     with subprocess.Popen(
         command,
         cwd=stage.folder,
