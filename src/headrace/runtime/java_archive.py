@@ -1,4 +1,4 @@
-"""Spark's Java classes, read and checked once: class data sharing (JEP 310, 350; JEP 483's forerunner).
+"""Spark's Java classes, read and checked once: class data sharing (JEP 310 and 350).
 
 Half of what Java does until the first round is reading and verifying some 20,000 classes.  It can
 keep them in an archive when it ends, and map that archive when it starts again: from Java 19 on by
@@ -6,7 +6,7 @@ itself (`AutoCreateSharedArchive`), before by being told to.  Java checks that t
 Java and of these jars, and goes without where it is not; its header is written last, so one that was
 cut off is not taken.
 
-The archive is some 150 MB in the folder `HEADRACE_CACHE_DIR` (else `$XDG_CACHE_HOME/headrace`, else
+The archive is some 180 MB in the folder `HEADRACE_CACHE_DIR` (else `$XDG_CACHE_HOME/headrace`, else
 `~/.cache/headrace`).  Where that cannot be written, is short of room, or is named by an empty text,
 there is none.
 """
