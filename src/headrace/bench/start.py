@@ -34,6 +34,7 @@ MISSING = (
     "CREATE QUERY q AS SELECT symbol, count(*) AS n FROM gone GROUP BY symbol, window(ts, '1 minute');\n"
 )
 LAST = "first answer"
+_COMMAND = (sys.executable, "-c", "from headrace.cli import main; main()")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +46,12 @@ class Stage:
 
     @staticmethod
     def make(folder: Path) -> Stage:
-        from headrace.cli.starting import DATA, EXAMPLE, SCRIPT, write_trades
-
-        write_trades(folder / DATA)
-        (folder / SCRIPT).write_text(EXAMPLE.format(script=SCRIPT, data=DATA.as_posix()))
-        (folder / "missing.sql").write_text(MISSING)
         caches = {"NUMBA_CACHE_DIR": "kernels", VARIABLE: "classes"}
         paths = {name: str(folder / own) for name, own in caches.items()}
-        return Stage(folder, {**os.environ, **paths})
+        stage = Stage(folder, {**os.environ, **paths})
+        stage.run([*_COMMAND, "init", "."])
+        (folder / "missing.sql").write_text(MISSING)
+        return stage
 
     def module(self, name: str, *arguments: str) -> dict[str, float]:
         """Run a module of ours that notes its phases: seconds since it was started, by phase."""
@@ -127,9 +126,6 @@ def _missing_s(stage: Stage) -> float:
     began_s = perf_counter()
     stage.run([*_COMMAND, "run", "missing.sql", "--home", "nobody"], status=1)
     return perf_counter() - began_s
-
-
-_COMMAND = (sys.executable, "-c", "from headrace.cli import main; main()")
 
 
 def _demo_s(stage: Stage) -> tuple[float, float]:
