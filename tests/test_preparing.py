@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +24,9 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is begun, without being begun."""
     found: list[str] = []
 
-    def begin_spark(_self: SparkUse, _needs: Callable[[], bool]) -> None:
+    def begin_spark(_self: SparkUse, _needs: Callable[[], bool]) -> bool:
         found.append("Spark")
+        return True
 
     monkeypatch.setattr(SparkUse, "begin", begin_spark)
     monkeypatch.setattr(Rehearsal, "begin", lambda _self: found.append("rehearsal"))
@@ -75,13 +77,42 @@ def test_a_rehearsal_that_fails_is_nobodys_concern(
         failed.append("yes")
         raise RuntimeError("no")
 
-    monkeypatch.setattr(SparkUse, "begin", lambda *_: None)
+    monkeypatch.setattr(SparkUse, "begin", lambda *_: True)
     monkeypatch.setattr("headrace.families.windows.rehearsal.rehearse", fail)
     engine.prepare()
     thread = engine._pipelines._rehearsal._thread
     assert thread is not None
     thread.join()
     assert failed == ["yes"]
+
+
+def test_spark_is_begun_once_and_not_after_it_was_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = engine_on(tmp_path, "a", there="a")
+    made, warmed = list[int](), list[int]()
+
+    def make(_self: SparkUse) -> None:
+        made.append(1)
+        raise HeadraceError("no Spark here", code="SPARK_START")
+
+    monkeypatch.setattr(SparkUse, "_made", make)
+    monkeypatch.setattr("headrace.runtime.warming.warm", lambda *_, **__: warmed.append(1))
+    monkeypatch.setattr(Rehearsal, "begin", lambda _self: None)
+    use = engine._spark
+    with use._making:  # nothing is made before this ends
+        engine.prepare()
+        engine.prepare()
+        (thread,) = [t for t in threading.enumerate() if t.name == "headrace-spark"]
+        engine.close()
+    thread.join()
+    assert (made, warmed) == ([], [])
+    engine.prepare()
+    for thread in [t for t in threading.enumerate() if t.name == "headrace-spark"]:
+        thread.join()
+    assert (made, warmed) == ([1], [])
+    with pytest.raises(HeadraceError, match="no Spark here"):
+        assert engine.spark
 
 
 def test_a_session_that_was_given_logs_as_before(spark: SparkSession, tmp_path: Path) -> None:

@@ -91,8 +91,7 @@ class Pipelines:
         missing = missing_sources(r for r in busy if r.name not in self._frames)
         if missing and (whole or len(missing) == len(busy)):
             raise missing[0]
-        if busy:
-            self._spark.begin(lambda: any(f.uses_workers for f in self._families()))
+        if busy and self._spark.begin(lambda: any(f.uses_workers for f in self._families())):
             self._rehearsal.begin()
         return missing
 

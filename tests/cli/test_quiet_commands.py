@@ -24,7 +24,8 @@ CREATE QUERY good AS SELECT symbol, sum(qty) AS n FROM trades GROUP BY symbol, w
 CREATE QUERY bad AS SELECT symbol, 1 / (qty - qty) AS n FROM trades;
 """
 OURS = re.compile(
-    r"$|starting Spark … |(?:good|bad): |the first round|round \d|\d+ rounds?, |answers: |name  |─|good  |bad  |[A-Z_]{4,}: |"
+    r"$|starting Spark … |(?:good|bad): |the first round|round \d|\d+ rounds?, |answers: |name  |─|"
+    r"good  |bad  |[A-Z_]{4,}: |"
     r"\[[A-Z_]+\] |  (?:got|next|choices|log): |nothing new|no answers|n$|\s*\d+$|first \d+ of"
 )
 CPU_S_MAX = 2.0  # 0.6 s on an idle machine

@@ -51,6 +51,9 @@ def test_it_is_made_once_and_then_taken(jars: Path) -> None:
     archive(first).write_bytes(bytes(100))
     assert options(jars) == first, "its first bytes are written last: this one was cut off"
     archive(first).write_bytes(b"\xf0\x0b\xab\xa8" + bytes(100))
+    archive(first).chmod(0o666)
+    assert options(jars) == first, "somebody else may have written it"
+    archive(first).chmod(0o400)
     assert options(jars).startswith(f"-XX:SharedArchiveFile={archive(first)}")
 
 

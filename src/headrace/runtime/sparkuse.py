@@ -131,6 +131,7 @@ class SparkUse:
         self._session: SparkSession | None = None
         self._gateway: Gateway | None = None
         self._making = threading.RLock()
+        self._beginning: object | None = None
 
     @property
     def is_given(self) -> bool:
@@ -145,19 +146,29 @@ class SparkUse:
             assert self._session is not None
             return self._session
 
-    def begin(self, needs_workers: Callable[[], bool]) -> None:
+    def begin(self, needs_workers: Callable[[], bool]) -> bool:
         """Make a session of ours meanwhile, if there is none, and run a first plan with it: whoever
-        asks for the session waits, and is told why it cannot be made."""
-        if self._session is None and self._given is None:
+        asks for the session waits, and is told why it cannot be made.  Whether it is being made."""
+        if self._session is not None or self._given is not None:
+            return False
+        if self._beginning is None:
+            self._beginning = object()
+            asked = (self._beginning, needs_workers)
             threading.Thread(
-                target=self._begin, args=(needs_workers,), name="headrace-spark", daemon=True
+                target=self._begin, args=asked, name="headrace-spark", daemon=True
             ).start()
+        return True
 
-    def _begin(self, needs_workers: Callable[[], bool]) -> None:
+    def _begin(self, asked: object, needs_workers: Callable[[], bool]) -> None:
         from headrace.runtime.warming import warm
 
         with suppress(Exception):
-            warm(self.session, with_workers=needs_workers())
+            with self._making:
+                if asked is not self._beginning:  # closed meanwhile
+                    return
+                self._beginning = None
+                session = self.session
+            warm(session, with_workers=needs_workers())
 
     def is_alive(self) -> bool:
         """False only when there was a Spark, and its process has ended."""
@@ -217,6 +228,7 @@ class SparkUse:
 
     def close(self) -> None:
         """Let a session of ours go, dead or alive."""
+        self._beginning = None
         with self._making:
             session = self._session
             if session is not None and self._given is None and self.is_alive():
