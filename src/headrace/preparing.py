@@ -42,9 +42,16 @@ class Rehearsal:
         self._family_of = family_of
         self._thread: threading.Thread | None = None
 
+    def needs_workers(self) -> bool:
+        """Whether Python workers of Spark have a part in rounds of these queries."""
+        return any(self._family_of(registered).uses_workers for registered in self._live())
+
+    def _live(self) -> list[Registered]:
+        return [r for r in list(self._catalog.queries.values()) if r.quarantine is None]
+
     def begin(self) -> None:
         if self._thread is None:
-            live = [r for r in self._catalog.queries.values() if r.quarantine is None]
+            live = self._live()
             self._thread = threading.Thread(
                 target=self._run, args=(live,), name="headrace-rehearsal", daemon=True
             )

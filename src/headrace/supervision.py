@@ -91,16 +91,9 @@ class Pipelines:
         missing = missing_sources(r for r in busy if r.name not in self._frames)
         if missing and (whole or len(missing) == len(busy)):
             raise missing[0]
-        if busy and self._spark.begin(lambda: any(f.uses_workers for f in self._families())):
+        if busy and self._spark.begin(self._rehearsal.needs_workers):
             self._rehearsal.begin()
         return missing
-
-    def _families(self) -> set[Family]:
-        return {
-            family_of(r, self._catalog.relation)
-            for r in self._catalog.queries.values()
-            if r.quarantine is None
-        }
 
     # -- to the end of what is there ---------------------------------------------------------------
 
