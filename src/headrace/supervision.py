@@ -91,8 +91,10 @@ class Pipelines:
         missing = missing_sources(r for r in busy if r.name not in self._frames)
         if missing and (whole or len(missing) == len(busy)):
             raise missing[0]
-        if busy and self._spark.begin(self._rehearsal.needs_workers):
-            self._rehearsal.begin()
+        if busy:
+            self._make_jobs()  # imports first, in one thread: two would see halves of modules
+            if self._spark.begin(self._rehearsal.needs_workers):
+                self._rehearsal.begin()
         return missing
 
     # -- to the end of what is there ---------------------------------------------------------------
@@ -233,9 +235,7 @@ class Pipelines:
 
         pipeline = self.by_name.get(relation.name)
         if pipeline is None:
-            self._jobs = self._jobs or tuple(
-                family.job(self._workplace(family)) for family in registry.FAMILIES
-            )
+            self._make_jobs()
             pipeline = Pipeline(
                 self._home,
                 relation,
@@ -249,6 +249,10 @@ class Pipelines:
         pipeline.open()
         pipeline.start(self._spark.session, self._frames.get(relation.name), drain)
         return pipeline
+
+    def _make_jobs(self) -> None:
+        if not self._jobs:
+            self._jobs = tuple(family.job(self._workplace(family)) for family in registry.FAMILIES)
 
     def _workplace(self, family: Family) -> Workplace:
         def quarantined(relation: str) -> list[int]:

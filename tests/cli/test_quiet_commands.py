@@ -26,7 +26,7 @@ CREATE QUERY bad AS SELECT symbol, 1 / (qty - qty) AS n FROM trades;
 OURS = re.compile(
     r"$|starting Spark … |(?:good|bad): |the first round|round \d|\d+ rounds?, |answers: |name  |─|"
     r"good  |bad  |[A-Z_]{4,}: |"
-    r"\[[A-Z_]+\] |  (?:got|next|choices|log): |nothing new|no answers|n$|\s*\d+$|first \d+ of"
+    r"\[[A-Z_]+\] |  (?:got|next|choices|log): |nothing new|no answers|\s*n$|\s*\d+$|first \d+ of"
 )
 CPU_S_MAX = 2.0  # 0.6 s on an idle machine
 

@@ -65,7 +65,8 @@ def test_why_java_did_not_start(log: SparkLog) -> None:
     log.path.write_text("ERROR of a start before\n")
     begins = log.size()
     with log.path.open("a") as file:
-        file.write("WARNING: Using incubator modules\nError: too large a heap\nat somewhere\n")
+        file.write("WARNING: Using incubator modules\nError occurred during initialization of VM\n")
+        file.write("Error: too large a heap\nat somewhere\n")
     assert log.why(begins) == "Error: too large a heap"
     with log.path.open("a") as file:
         begins = log.size()

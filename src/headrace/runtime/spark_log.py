@@ -21,7 +21,8 @@ from headrace.disk import PRIVATE_FOLDER, private
 FOLDER, NAME, BEFORE = "logs", "spark.log", "spark.log.1"
 BYTES_MAX = 16 << 20
 LOOK_EVERY_S = 1.0
-_ERROR = re.compile(r"^(?:Error|Exception in|Unrecognized|Invalid)|ERROR ")
+_ERROR = re.compile(r"^(?:Error|Could not|Exception in|Unrecognized|Invalid)|ERROR ")
+_BUT_NOT_WHICH = "Error occurred during initialization of VM"
 
 
 def debugging() -> bool:
@@ -71,7 +72,7 @@ class SparkLog:
         except OSError:
             return ""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        errors = [line for line in lines if _ERROR.search(line)]
+        errors = [line for line in lines if _ERROR.search(line) and line != _BUT_NOT_WHICH]
         return (errors or lines[-1:] or [""])[0]
 
     def bound(self) -> None:

@@ -151,6 +151,8 @@ class SparkUse:
         asks for the session waits, and is told why it cannot be made.  Whether it is being made."""
         if self._session is not None or self._given is not None:
             return False
+        from headrace.runtime import session, warming  # noqa: F401 - not by two threads at once
+
         if self._beginning is None:
             self._beginning = object()
             asked = (self._beginning, needs_workers)
