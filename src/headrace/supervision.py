@@ -84,15 +84,14 @@ class Pipelines:
         return self._thread is not None and self._failure is None
 
     def prepare(self, *, whole: bool) -> list[HeadraceError]:
-        """Look whether the sources are there, for nobody should wait for Spark to be told that they
-        are not; then start Spark meanwhile.  What is not there; raised where nothing is, or, with
-        `whole`, anything is not."""
+        """Look whether the sources are there, then start Spark meanwhile.  What is not there; raised
+        where nothing is, or, with `whole`, anything is not."""
         busy = self._busy_relations()
         missing = missing_sources(r for r in busy if r.name not in self._frames)
         if missing and (whole or len(missing) == len(busy)):
             raise missing[0]
         if busy:
-            self._make_jobs()  # imports first, in one thread: two would see halves of modules
+            self._make_jobs()  # imports, before there are threads: two would see half a module
             if self._spark.begin(self._rehearsal.needs_workers):
                 self._rehearsal.begin()
         return missing

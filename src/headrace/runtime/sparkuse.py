@@ -162,9 +162,9 @@ class SparkUse:
         return True
 
     def _begin(self, asked: object, needs_workers: Callable[[], bool]) -> None:
-        from headrace.runtime.warming import warm
-
         with suppress(Exception):
+            from headrace.runtime.warming import warm
+
             with self._making:
                 if asked is not self._beginning:  # closed meanwhile
                     return
