@@ -52,6 +52,7 @@ def use_memory() -> None:
 
 use_memory()
 os.environ.setdefault("SPARK_SUBMIT_OPTS", SMALL_JVM)
+os.environ["HEADRACE_CACHE_DIR"] = ""  # no archive of classes is made when a test's Java ends
 
 
 @pytest.fixture(scope="session")

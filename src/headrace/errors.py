@@ -52,6 +52,7 @@ class HeadraceError(Exception):
     """Base of every error raised on purpose."""
 
     code = "HEADRACE"
+    log = ""
 
     def __init__(
         self,
@@ -70,6 +71,11 @@ class HeadraceError(Exception):
             self.code = code
         super().__init__(self.render())
 
+    def name_log(self, path: str) -> None:
+        """Where Spark's own words on it are."""
+        self.log = path
+        self.args = (self.render(),)
+
     def render(self) -> str:
         lines = [f"[{self.code}] {self.what}"]
         if self.value is not None:
@@ -78,6 +84,8 @@ class HeadraceError(Exception):
             lines.append(f"  choices: {', '.join(self.choices)}")
         if self.hint:
             lines.append(f"  next:    {self.hint}")
+        if self.log:
+            lines.append(f"  log:     {self.log}")
         return "\n".join(lines)
 
 

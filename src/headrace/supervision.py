@@ -21,6 +21,7 @@ from headrace.errors import HeadraceError, HeadraceWarning
 from headrace.families import registry
 from headrace.families.contract import Family, Workplace
 from headrace.families.registry import family_of
+from headrace.preparing import Rehearsal, missing_sources
 from headrace.relations.rows import Relations
 from headrace.restarts import Restarts
 from headrace.runtime.home import Home
@@ -67,6 +68,7 @@ class Pipelines:
         self._stopping = threading.Event()
         self._failure: HeadraceError | None = None
         self._restarts = Restarts(config)
+        self._rehearsal = Rehearsal(catalog, config, lambda r: family_of(r, catalog.relation))
         self._committed = -1
         self._not_started: HeadraceError | None = (
             None  # why Spark could not be started, until it is looked at
@@ -81,12 +83,26 @@ class Pipelines:
     def is_running(self) -> bool:
         return self._thread is not None and self._failure is None
 
+    def prepare(self, *, whole: bool) -> list[HeadraceError]:
+        """Look whether the sources are there, then start Spark meanwhile.  What is not there; raised
+        where nothing is, or, with `whole`, anything is not."""
+        busy = self._busy_relations()
+        missing = missing_sources(r for r in busy if r.name not in self._frames)
+        if missing and (whole or len(missing) == len(busy)):
+            raise missing[0]
+        if busy:
+            self._make_jobs()  # imports, before there are threads: two would see half a module
+            if self._spark.begin(self._rehearsal.needs_workers):
+                self._rehearsal.begin()
+        return missing
+
     # -- to the end of what is there ---------------------------------------------------------------
 
     def drain(self) -> None:
         """Read what is there, answer it, return."""
         self._hold()
         try:
+            self.prepare(whole=False)
             while (error := self._drain_once()) is not None:
                 if not self._may_restart(error) or self._stopping.wait(
                     self._restarts.next_pause_s()
@@ -122,6 +138,7 @@ class Pipelines:
     def start(self) -> None:
         self._hold()
         try:
+            self.prepare(whole=True)
             for relation in self._busy_relations():
                 self._begin(relation, drain=False)
         except BaseException:
@@ -217,9 +234,7 @@ class Pipelines:
 
         pipeline = self.by_name.get(relation.name)
         if pipeline is None:
-            self._jobs = self._jobs or tuple(
-                family.job(self._workplace(family)) for family in registry.FAMILIES
-            )
+            self._make_jobs()
             pipeline = Pipeline(
                 self._home,
                 relation,
@@ -233,6 +248,10 @@ class Pipelines:
         pipeline.open()
         pipeline.start(self._spark.session, self._frames.get(relation.name), drain)
         return pipeline
+
+    def _make_jobs(self) -> None:
+        if not self._jobs:
+            self._jobs = tuple(family.job(self._workplace(family)) for family in registry.FAMILIES)
 
     def _workplace(self, family: Family) -> Workplace:
         def quarantined(relation: str) -> list[int]:

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import pyarrow as pa
 
 from headrace.cost_attribution import StreamCost
-from headrace.errors import CatalogError
+from headrace.errors import CatalogError, HeadraceError
 from headrace.runtime.statistics import RoundStats
 
 
@@ -63,6 +63,10 @@ class FakeEngine:
     restart: int | None = None
     conf: list[str] = field(default_factory=list)
     failure: Exception | None = None
+
+    def prepare(self, *, whole: bool = False) -> list[HeadraceError]:
+        self.calls.append(("prepare",))
+        return []
 
     def create_stream(
         self, name: str, source: str, *, schema: str, time: str, late: str = "0 seconds"

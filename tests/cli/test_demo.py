@@ -106,9 +106,11 @@ def test_with_spark(tmp_path: Path) -> None:
     assert "late rows   0\n" in out
     assert "quarantined" not in out
     assert not list(tmp_path.glob("headrace-demo-*"))
-    assert not [
+    left = [
         p for p in psutil.process_iter(["environ"]) if _environ(p).get("TMPDIR") == str(tmp_path)
     ]
+    _, alive = psutil.wait_procs(left, timeout=20)  # Java ends when Python has
+    assert not alive
 
 
 def _environ(process: psutil.Process) -> dict[str, str]:

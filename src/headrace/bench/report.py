@@ -22,6 +22,7 @@ from headrace.errors import HeadraceError, near
 
 BENCHMARKS: Mapping[str, str] = {
     "windows": "1,000 and 10,000 window queries against plain Spark running one",
+    "start": "from the command to the first answer, cold and warm, beside plain Spark's",
     "cost": "EXPLAIN's estimate of a round against what the round then takes",
     "accuracy": "sums, means and deviations over 10⁹ rows against exact arithmetic",
     "predicates": "2,000 different predicates against none",

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.cli.demo_screen import Samples, Screen, show_summary
-from headrace.cli.driving import interruptible, start_spark
+from headrace.cli.driving import Work, interruptible
 from headrace.cli.opening import DEFAULT_HOME, opened
 from headrace.cli.script import register
 from headrace.cli.show import note, several
@@ -84,18 +84,15 @@ def perform(show: Show, engine: Engine, data: Path) -> tuple[Tally, float]:
     from headrace.bench.market import LATE, SCHEMA, TIME
 
     feed = Feed(data, seed=show.seed, rows_per_second=show.rows_per_second)
-    note(f"registering {several(show.queries, 'distinct window query')} …")
     engine.create_stream(
         "trades", f"parquet:{data}?maxFilesPerTrigger=1", schema=SCHEMA, time=TIME, late=LATE
     )
-    register(engine, choose(show))
-    start_spark(engine)
     tally = Tally()
     tally.skip(engine.statistics())
-    feed.start()
     try:
-        engine.start()
-        _attend(show, engine, feed, tally)
+        with Screen(show.seconds, show.rows_per_second) as screen:
+            _start(show, engine, feed, screen)
+            _attend(show, engine, feed, tally, screen)
     except KeyboardInterrupt:
         pass
     finally:
@@ -106,34 +103,57 @@ def perform(show: Show, engine: Engine, data: Path) -> tuple[Tally, float]:
     return tally, ended_s
 
 
+def _start(show: Show, engine: Engine, feed: Feed, screen: Screen) -> None:
+    """Queries are registered and files are written while Spark starts."""
+    register(engine, _samples(show))
+    engine.prepare()
+    work, began_s = Work(lambda: _start_all(show, engine, feed)), monotonic()
+    told = f"Spark starts, {several(show.queries, 'distinct window query')} …"
+    try:
+        while not work.wait(POLL_S):
+            screen.prepare(f"{told} {monotonic() - began_s:.0f} s")
+    finally:
+        work.wait(FIRST_ROUND_MAX_S)  # nothing is begun after it has been stopped
+    work.finish()
+
+
+def _start_all(show: Show, engine: Engine, feed: Feed) -> None:
+    register(engine, choose(show))
+    feed.start()
+    engine.start()
+
+
+def _samples(show: Show) -> dict[str, str]:
+    return dict(list(SAMPLES.items())[: show.queries])
+
+
 def choose(show: Show) -> dict[str, str]:
     """The samples that are shown, and as many others as make up the number."""
     import numpy as np
 
     from headrace.bench import market
 
-    samples = dict(list(SAMPLES.items())[: show.queries])
+    samples = _samples(show)
     return samples | market.queries(np.random.default_rng(show.seed), show.queries - len(samples))
 
 
-def _attend(show: Show, engine: Engine, feed: Feed, tally: Tally) -> None:
+def _attend(show: Show, engine: Engine, feed: Feed, tally: Tally, screen: Screen) -> None:
     began_s = monotonic()
     samples = Samples(engine, list(SAMPLES)[: show.queries])
-    with Screen(show.seconds, show.rows_per_second) as screen:
-        while engine.is_running and tally.elapsed_s(monotonic()) < show.seconds:
-            now_s = monotonic()
-            tally.absorb(engine.statistics(), now_s)
-            feed.read(tally.rounds)
-            samples.refresh(now_s)
-            screen.update(tally, now_s, samples)
-            if tally.first_s is None and now_s - began_s > FIRST_ROUND_MAX_S:
-                raise HeadraceError(
-                    "no round in the first minutes",
-                    value=f"{FIRST_ROUND_MAX_S:.0f} s",
-                    hint="headrace doctor looks for the reason",
-                    code="DEMO",
-                )
-            screen.wait(POLL_S)
+    while engine.is_running and tally.elapsed_s(monotonic()) < show.seconds:
+        now_s = monotonic()
+        tally.absorb(engine.statistics(), now_s)
+        feed.read(tally.rounds)
+        samples.refresh(now_s)
+        screen.update(tally, now_s, samples)
+        if tally.first_s is None and now_s - began_s > FIRST_ROUND_MAX_S:
+            raise HeadraceError(
+                "no round in the first minutes",
+                value=f"{FIRST_ROUND_MAX_S:.0f} s",
+                hint="headrace doctor looks for the reason",
+                code="DEMO",
+            )
+        screen.wait(POLL_S)
 
 
 @contextmanager

@@ -82,12 +82,25 @@ class Screen:
     def wait(self, seconds: float) -> None:
         sleep(seconds)
 
+    def prepare(self, text: str) -> None:
+        """Before there is anything to show of a round."""
+        if self._live is not None:
+            self._live.update(self._framed(Text(text, style="dim")))
+        else:
+            self._say(text, monotonic())
+        self._began_s = monotonic()
+
     def update(self, tally: Tally, now_s: float, samples: Samples) -> None:
         if self._live is not None:
             self._live.update(self._panel(tally, now_s, samples))
-        elif now_s - self._line_s >= LINE_EVERY_S:
-            self._line_s = now_s
+        else:
             text = line(tally, now_s) if tally.rounds else first_round(now_s - self._began_s)
+            self._say(text, now_s)
+
+    def _say(self, text: str, now_s: float) -> None:
+        """A line now and then."""
+        if now_s - self._line_s >= LINE_EVERY_S:
+            self._line_s = now_s
             self._out.print(text, soft_wrap=True, markup=False)
 
     def _panel(self, tally: Tally, now_s: float, samples: Samples) -> Panel:
@@ -99,6 +112,9 @@ class Screen:
             bar = Table.grid(padding=(0, 1))
             bar.add_row(ProgressBar(total=self._seconds, completed=past_s, width=48), left)
             body = Group(_figures(tally, now_s, self._event_rate), "", _answers(samples), "", bar)
+        return self._framed(body)
+
+    def _framed(self, body: RenderableType) -> Panel:
         title = "[bold]Headrace[/] · many standing queries, one Spark stream"
         return Panel(body, title=title, box=ROUNDED, padding=(1, 2), width=min(self._out.width, 96))
 

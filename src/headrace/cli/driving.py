@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from headrace.cli.hush import hushed
-from headrace.cli.show import console, count, debugging, duration
+from headrace.cli.show import caution, console, count, duration
 from headrace.cli.tally import Tally
 
 if TYPE_CHECKING:
@@ -56,12 +55,12 @@ class Work:
             raise self._error
 
 
-def start_spark(engine: Engine) -> None:
-    """Starting Spark takes some seconds: say so, and nothing else, unless HEADRACE_DEBUG=1."""
-    if debugging():
-        assert engine.spark is not None
-        return
-    with hushed() as stderr, telling(console(file=stderr)) as tell:
+def start_spark(engine: Engine, *, whole: bool = False) -> None:
+    """A source that is not there is told at once; starting Spark takes some seconds, and it is said
+    that it does."""
+    for missing in engine.prepare(whole=whole):
+        caution(str(missing))
+    with telling() as tell:
         work = Work(lambda: _touch(engine))
         began_s = monotonic()
         while not work.wait(POLL_S):
@@ -70,12 +69,7 @@ def start_spark(engine: Engine) -> None:
 
 
 def _touch(engine: Engine) -> None:
-    """What goes wrong in Spark reaches us as an error of ours; its log would say it again, at
-    length."""
-    from headrace.runtime.quiet import hush
-
-    hush()
-    engine.spark.sparkContext.setLogLevel("OFF")
+    assert engine.spark is not None
 
 
 def drain(engine: Engine) -> tuple[Tally, bool]:
@@ -95,7 +89,7 @@ def drain(engine: Engine) -> tuple[Tally, bool]:
 def follow(engine: Engine) -> Tally:
     """Keep going until Ctrl-C or SIGTERM, also while it starts."""
     with interruptible():
-        start_spark(engine)
+        start_spark(engine, whole=True)
         tally = Tally()
         tally.skip(engine.statistics())
         engine.start()

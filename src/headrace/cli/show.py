@@ -4,7 +4,6 @@ terminal."""
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
@@ -13,7 +12,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from headrace.runtime.spark_log import debugging
 from headrace.showing import cell
+
+__all__ = [
+    "answers_table",
+    "caution",
+    "complain",
+    "console",
+    "count",
+    "debugging",
+    "duration",
+    "note",
+    "plain_json",
+    "several",
+    "table",
+]
 
 PIPE_WIDTH = 200
 
@@ -38,11 +52,6 @@ def caution(text: str) -> None:
 def note(text: str) -> None:
     """Something beside the output proper: it goes to stderr, so that pipes stay clean."""
     console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
-
-
-def debugging() -> bool:
-    """HEADRACE_DEBUG=1: tracebacks and Spark's log."""
-    return os.environ.get("HEADRACE_DEBUG", "0") not in ("", "0")
 
 
 def table(

@@ -174,6 +174,10 @@ class Family(Protocol):
     def counts_answers(self) -> bool:
         """False where answers are made when they are read, and so are not counted before."""
 
+    @property
+    def uses_workers(self) -> bool:
+        """Whether Python workers of Spark have a part in its rounds."""
+
     def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
         """Pure and quick: it is asked for every query when queries are listed.  Raises a PlanError
         for a query that nobody can run."""
@@ -195,6 +199,10 @@ class Family(Protocol):
         """By stage: which part of its cost, in these rounds of a relation, is whose; in the order
         of `queries`, and adding up to 1.  A stage that is not there is shared equally.  `counts`:
         answers in these rounds by query."""
+
+    def rehearse(self, queries: Sequence[Registered], relation: Relation, config: Config) -> None:
+        """While Spark starts, in another thread: compile and load what rounds of these queries run
+        on the driver, leaving nothing else.  May raise: rounds do not depend on it."""
 
     def job(self, workplace: Workplace) -> Job:
         """The family at work in one engine.  Imports Spark."""

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.catalog.catalog import Registered
 from headrace.config import Config
@@ -25,6 +23,9 @@ from headrace.runtime.answers import Block
 from headrace.runtime.ledger import Choices, FileMark, Ledger
 from headrace.runtime.statistics import Census, Figures, Stopwatch
 from headrace.values import Relation, watermark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 OK, LATE, NO_TIME, BAD = range(4)
 CORRUPT = "_headrace_corrupt"

@@ -3,6 +3,7 @@
 home/HEADRACE                     format and id
 home/catalog.log                  streams, tables, queries (headrace.catalog)
 home/tmp                          Spark's temporary files, gone when it ends
+home/logs                         what Spark and Java say (runtime/spark_log.py)
 home/package                      on a cluster: what executors import
 home/lock, home/epoch             who runs it, and how many engines have so far
 home/streams/<name>/checkpoint    Spark's own logs

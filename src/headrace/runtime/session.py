@@ -15,8 +15,10 @@ from pyspark.sql import SparkSession
 from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.kernel_places import for_workers
+from headrace.runtime.launching import launch
 from headrace.runtime.nameless import log_in
 from headrace.runtime.quiet import log_level
+from headrace.runtime.spark_log import SparkLog
 from headrace.runtime.writing_places import java_options, spark_settings
 from headrace.spark_settings import merged
 
@@ -79,14 +81,17 @@ _BY_FILE_SYSTEM = tuple(
 
 
 def make_session(
-    config: Config, packages: Sequence[str] = (), scratch: Path | None = None
+    config: Config,
+    packages: Sequence[str] = (),
+    scratch: Path | None = None,
+    log: SparkLog | None = None,
 ) -> SparkSession:
     """A session with everything Headrace wants; its temporary files in `scratch`, its files nobody
-    else's."""
+    else's; what Spark says in `log`."""
     check_java()
     builder = SparkSession.builder.appName("headrace").master(config.master)
     settings = {**_STATIC, **_SESSION, "spark.driver.memory": config.driver_memory}
-    settings["spark.log.level"] = log_level()
+    settings["spark.log.level"] = log_level(log is not None)
     settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
     settings.update(_HERE if is_here(config.master) else {})
     if scratch is not None:
@@ -94,14 +99,13 @@ def make_session(
         settings |= spark_settings(scratch) if is_here(config.master) else {}
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
-    for key, value in merged(settings, config.spark).items():
+    settings = merged(settings, config.spark)
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    before = os.umask(0o077)  # Java inherits it, and the workers it starts
-    try:
-        log_in({"spark.master": config.master, **settings})
-        session = builder.getOrCreate()
-    finally:
-        os.umask(before)
+    own = {"spark.app.name": "headrace", "spark.master": config.master, **settings}
+    launch(own, log)
+    log_in(own)
+    session = builder.getOrCreate()
     if PYTHON in config.spark:
         session.sparkContext.pythonExec = config.spark[PYTHON]
     settle_session(session, config)

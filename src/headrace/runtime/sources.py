@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
-
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from headrace.errors import SourceError, near
 from headrace.quoting import quote_name, quote_text
 from headrace.runtime.family import CORRUPT
-from headrace.runtime.faults import reason_of
 from headrace.secret_options import check_address, check_reference, resolve
 from headrace.values import BIGINT, TIMESTAMP, Relation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 DATAFRAME = "dataframe:"
 ARRIVAL = "_headrace_arrival"
@@ -160,6 +160,10 @@ def check_relation(relation: Relation, source: Source) -> None:
 def open_source(spark: SparkSession, relation: Relation, secrets_file: str = "") -> DataFrame:
     """The streaming DataFrame of a relation, with the columns of its schema (and CORRUPT).  Secrets
     are looked up."""
+    from pyspark.errors import PySparkException
+
+    from headrace.runtime.faults import reason_of
+
     named = parse_source(relation.source)
     source = replace(
         named, options=tuple((n, resolve(n, v, secrets_file)) for n, v in named.options)

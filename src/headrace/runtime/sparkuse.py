@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.runtime.scratch import Scratch
+from headrace.runtime.spark_log import SparkLog, debugging
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,17 @@ def is_cut_off(error: BaseException) -> bool:
 
     is_calls = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
     return is_calls or isinstance(error, ConnectionError | EOFError)
+
+
+def is_sparks(error: BaseException | None) -> bool:
+    """Whether Spark, Java or what they run was the cause: then they have said more of it."""
+    while error is not None:
+        if isinstance(error, HeadraceError) and error.code in (GONE, NO_START, WORKER_GONE):
+            return True
+        if type(error).__module__.partition(".")[0] in ("pyspark", "py4j"):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class Gateway:
@@ -101,7 +113,7 @@ class Gateway:
 
 class SparkUse:
     """`packages`: what a session of ours has to load, known when it is made; `home`: where its
-    temporary files go."""
+    temporary files and its log go."""
 
     def __init__(
         self,
@@ -111,12 +123,15 @@ class SparkUse:
         home: Path | None = None,
     ) -> None:
         self._scratch = None if home is None or given is not None else Scratch(home)
+        is_ours = home is not None and given is None
+        self.log = SparkLog(home) if is_ours and home is not None and not debugging() else None
         self._given = given
         self._config = config
         self._packages = packages
         self._session: SparkSession | None = None
         self._gateway: Gateway | None = None
         self._making = threading.RLock()
+        self._beginning: object | None = None
 
     @property
     def is_given(self) -> bool:
@@ -130,6 +145,32 @@ class SparkUse:
                 self.renew()
             assert self._session is not None
             return self._session
+
+    def begin(self, needs_workers: Callable[[], bool]) -> bool:
+        """Make a session of ours meanwhile, if there is none, and run a first plan with it: whoever
+        asks for the session waits, and is told why it cannot be made.  Whether it is being made."""
+        if self._session is not None or self._given is not None:
+            return False
+        from headrace.runtime import session, warming  # noqa: F401 - not by two threads at once
+
+        if self._beginning is None:
+            self._beginning = object()
+            asked = (self._beginning, needs_workers)
+            threading.Thread(
+                target=self._begin, args=asked, name="headrace-spark", daemon=True
+            ).start()
+        return True
+
+    def _begin(self, asked: object, needs_workers: Callable[[], bool]) -> None:
+        with suppress(Exception):
+            from headrace.runtime.warming import warm
+
+            with self._making:
+                if asked is not self._beginning:  # closed meanwhile
+                    return
+                self._beginning = None
+                session = self.session
+            warm(session, with_workers=needs_workers())
 
     def is_alive(self) -> bool:
         """False only when there was a Spark, and its process has ended."""
@@ -147,13 +188,17 @@ class SparkUse:
                 self._gateway = Gateway(self._session)
 
     def _made(self) -> SparkSession:
+        from headrace.runtime.quiet import hush
         from headrace.runtime.session import borrow_session, make_session
 
+        if self.log is not None:
+            hush(self.log.path)
+        begins = 0 if self.log is None else self.log.size()
         try:
             if self._given is not None:
                 return borrow_session(self._given, self._config)
             scratch = None if self._scratch is None else self._scratch.make()
-            return make_session(self._config, self._packages(), scratch)
+            return make_session(self._config, self._packages(), scratch, self.log)
         except HeadraceError:
             raise
         except Exception as error:
@@ -163,7 +208,8 @@ class SparkUse:
                 raise self._not_made(error) from error
             raise HeadraceError(
                 "Spark does not start",
-                value=f"{type(error).__name__}: {error}",
+                value=(None if self.log is None else self.log.why(begins))
+                or f"{type(error).__name__}: {error}",
                 code=NO_START,
                 hint="`headrace doctor` looks at Java and this machine; HEADRACE_DEBUG=1 shows what Spark says",
             ) from error
@@ -199,6 +245,7 @@ class SparkUse:
 
     def close(self) -> None:
         """Let a session of ours go, dead or alive."""
+        self._beginning = None
         with self._making:
             session = self._session
             if session is not None and self._given is None and self.is_alive():
@@ -211,6 +258,8 @@ class SparkUse:
             self._session = self._gateway = None
             if self._scratch is not None:
                 self._scratch.remove()
+            if self.log is not None:
+                self.log.close()
 
     def _forget(self) -> None:
         if self._gateway is not None:

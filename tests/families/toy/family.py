@@ -54,6 +54,7 @@ class Toy:
     figures = ToyFigures
     stages = ("toy",)
     counts_answers = True
+    uses_workers = False
 
     def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
         outputs, where = [o.expr for o in query.outputs], query.where
@@ -88,6 +89,9 @@ class Toy:
         asked = [word_of(own) for own in queries.values()]
         often = Counter(asked)
         return {"toy": np.array([1 / (len(often) * often[word]) for word in asked])}
+
+    def rehearse(self, queries: Sequence[Registered], relation: Relation, config: Config) -> None:
+        """It has no kernels."""
 
     def job(self, workplace: Workplace) -> ToyJob:
         return ToyJob()

@@ -41,6 +41,7 @@ class Joins:
     figures = JoinsFigures
     stages = ("turn", "joins")
     counts_answers = False
+    uses_workers = True
 
     def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
         if query.joined is not None:
@@ -72,6 +73,9 @@ class Joins:
     ) -> Mapping[str, Floats]:
         """A round looks for all of them at once: each pays the same."""
         return {}
+
+    def rehearse(self, queries: Sequence[Registered], relation: Relation, config: Config) -> None:
+        """Its kernels run on executors."""
 
     def job(self, workplace: Workplace) -> JoinsJob:
         from headrace.families.joins.coordinator import JoinCoordinator

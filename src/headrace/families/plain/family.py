@@ -38,6 +38,7 @@ class Plain:
     figures = PlainFigures
     stages = ("plain",)
     counts_answers = True
+    uses_workers = False
 
     def claims(self, query: Query, relation_of: RelationOf) -> Claim:
         return Claim(relation_of(query.source))
@@ -64,6 +65,9 @@ class Plain:
             stage_s += stats["seconds"].get("plain", 0.0)
         total_s = own_s + max(stage_s - own_s.sum(), 0.0) / len(queries)
         return {"plain": total_s / total_s.sum()} if total_s.sum() > 0 else {}
+
+    def rehearse(self, queries: Sequence[Registered], relation: Relation, config: Config) -> None:
+        """It has no kernels."""
 
     def job(self, workplace: Workplace) -> PlainJob:
         from headrace.families.plain.job import PlainJob

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.catalog.catalog import Registered
 from headrace.config import Config
 from headrace.families.contract import (
     Archive,
@@ -33,6 +34,7 @@ class Windows:
     figures = WindowsFigures
     stages = ("spark", "roll", "answer")
     counts_answers = True
+    uses_workers = False
 
     def claims(self, query: Query, relation_of: RelationOf) -> Claim | Refusal:
         if query.window is None:
@@ -71,6 +73,11 @@ class Windows:
         from headrace.families.windows.sharing import shares_of
 
         return shares_of(queries, relation, rounds, counts)
+
+    def rehearse(self, queries: Sequence[Registered], relation: Relation, config: Config) -> None:
+        from headrace.families.windows.rehearsal import rehearse
+
+        rehearse(queries, relation, config)
 
     def job(self, workplace: Workplace) -> WindowsJob:
         from headrace.families.windows.job import WindowsJob
