@@ -21,7 +21,7 @@ from headrace.relations.image import Image
 from headrace.relations.rounds import ALL, FOLDER, KeptRound, KeptRounds, first_turn
 from headrace.relations.row_files import CAME, RowFile
 from headrace.relations.spans import Span, Spans
-from headrace.relations.store import INDEX_BITS, NO_ROWS, OfFile, Store
+from headrace.relations.store import INDEX_BITS, OfFile, Store
 from headrace.runtime.ledger import Ledger
 
 NEVER = np.iinfo(np.int64).max
@@ -170,8 +170,9 @@ class History:
                 self._note_newest(file.newest_us, done.turn)
                 goes, were = self._store.gone(self.relation, file)
                 went.append((were, np.full(were.size, done.turn)))
-                came.append((goes, self.came(were)))
-        came += [self._told(file) for done in rounds if done.holds == ALL for file in done.files]
+                came.append(self._told(file) or (goes, self.came(were)))
+        wholes = (file for done in rounds if done.holds == ALL for file in done.files)
+        came += [told for file in wholes if (told := self._told(file)) is not None]
         self._went.add(went)
         self._came.add(came)
 
@@ -193,14 +194,17 @@ class History:
     def _numbers(self, files: Sequence[RowFile]) -> Ints:
         return np.array([self._store.number(self.relation, file) for file in files], np.int64)
 
-    def _told(self, file: RowFile) -> tuple[Ints, Ints]:
-        """The rows of a file that was written anew, and the turns in which it says that they
-        came."""
+    def _told(self, file: RowFile) -> tuple[Ints, Ints] | None:
+        """The rows of a file that came before it, and the turns in which it says that they did:
+        those that go, and those of a table written anew.  None where it is of an older home, and
+        does not say."""
         table = self._store.table(file)
         if CAME not in table.column_names:
-            return NO_ROWS, NO_ROWS
+            return None
+        came = table.column(CAME)
+        at = np.flatnonzero(came.is_valid().to_numpy())
         first = self._store.number(self.relation, file) << INDEX_BITS
-        return first | np.arange(table.num_rows), table.column(CAME).to_numpy()
+        return first | at, came.take(at).to_numpy()
 
     def _note_newest(self, newest_us: int | None, turn: int) -> None:
         newest = NEVER if newest_us is None else newest_us

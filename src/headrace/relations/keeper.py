@@ -76,13 +76,15 @@ class Keeper:
     def task(self, round: Round) -> KeepTask:
         """What the tasks of a round are told; its files are to hold all that comes, or nothing."""
         is_table = self._place.relation.is_table
-        rows = self._readers.rows(self._name).files
+        rows = self._readers.rows(self._name)
+        files = tuple(rows.files) if is_table else ()
         return KeepTask(
             str(self._place.disk.root.absolute()),
             round_folder(self._place.folder, round.id),
             round.id,
             self._place.relation,
-            tuple(rows) if is_table else (),
+            files,
+            {file.round_id: rows.rounds.turn_of(file.round_id) for file in files},
             MORE if is_table or self._readers.needs_rows(self._name) else NONE,
         )
 
@@ -110,10 +112,8 @@ class Keeper:
     ) -> PendingRows:
         """The table written anew.  What came and went with the round stays for whoever reads
         answers of the round."""
-        rounds = self._readers.rows(self._name).rounds
-        turns = {f.round_id: rounds.turn_of(f.round_id) for f in task.own}
         files = (*task.own, *pending.changes)
-        found = compact(CompactTask(task, files, {**turns, task.round_id: pending.turn}))
+        found = compact(CompactTask(task, files, {**task.turns, task.round_id: pending.turn}))
         whole = tuple(sorted(found, key=lambda file: file.part))
         if self._is_read:
             return replace(pending, holds=ALL, whole=whole)

@@ -32,7 +32,7 @@ GROUP_ROWS = 1 << 20  # rows that are written as one file when a table is compac
 @dataclass(frozen=True, slots=True)
 class KeepTask:
     """What is the same for all batches of a round.  `own`: where rows of a table are found that now
-    go; `holds`: what is kept (`rounds.py`); `stamp`: part of the name of every file, so that none
+    go, and `turns` of the rounds that left them; `holds`: what is kept (`rounds.py`); `stamp`: part of the name of every file, so that none
     is written twice, whoever else still works on the round."""
 
     root: str
@@ -40,6 +40,7 @@ class KeepTask:
     round_id: int
     relation: Relation
     own: tuple[RowFile, ...]
+    turns: Mapping[int, int]
     holds: str = MORE
     stamp: str = ""
 
@@ -87,8 +88,13 @@ def _changes(rows: pa.Table, task: KeepTask, store: Store) -> pa.Table:
     was = [p[0] for p in places], [p[1] for p in places], old[goes] & ((1 << INDEX_BITS) - 1)
     nowhere = [None] * int(comes.sum())
     gone = _signed(olds.filter(pa.array(goes)), relation, GOES, was)
+    come = _signed(rows.filter(pa.array(comes)), relation, COMES, (nowhere,) * 3)
+    came = _came_of(old[goes], task.turns, store)
     return pa.concat_tables(
-        [gone, _signed(rows.filter(pa.array(comes)), relation, COMES, (nowhere,) * 3)]
+        [
+            gone.append_column(CAME, pa.array(came)),
+            come.append_column(CAME, pa.array(nowhere, pa.int64())),
+        ]
     )
 
 
@@ -180,12 +186,25 @@ def compact_files(
     for file in files:
         rows = rows_there(store, task.keep.relation, task.files, file)
         parts.append(_signed(rows, task.keep.relation, COMES, ([None] * rows.num_rows,) * 3))
-        parts[-1] = parts[-1].append_column(CAME, _came(rows, task.turns[file.round_id]))
+        came = _came(rows, task.turns[file.round_id])
+        parts[-1] = parts[-1].append_column(CAME, pa.array(came))
     return _written(pa.concat_tables(parts), task.keep, part)
 
 
-def _came(rows: pa.Table, turn: int) -> pa.Array:
-    """The turns in which rows of a file came, whose own round had this one."""
-    if CAME in rows.column_names:
-        return rows.column(CAME)
-    return pa.array(np.full(rows.num_rows, turn, np.int64))
+def _came_of(numbers: Ints, turns: Mapping[int, int], store: Store) -> Ints:
+    """The turns in which rows came."""
+    found = np.empty(numbers.size, np.int64)
+    of_file, index = numbers >> INDEX_BITS, numbers & ((1 << INDEX_BITS) - 1)
+    for number in np.unique(of_file).tolist():
+        here, file = np.flatnonzero(of_file == number), store.file(number)
+        found[here] = _came(store.table(file).take(index[here]), turns[file.round_id])
+    return found
+
+
+def _came(rows: pa.Table, turn: int) -> Ints:
+    """The turns in which rows of a file came, whose own round had this one: those say it that were
+    there before."""
+    if CAME not in rows.column_names:
+        return np.full(rows.num_rows, turn, np.int64)
+    came: Ints = rows.column(CAME).fill_null(turn).to_numpy()
+    return came

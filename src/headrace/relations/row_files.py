@@ -3,7 +3,8 @@ given.
 
 A file has the columns of the relation, and of each row its kind (`runtime/family.py`) and whether
 it comes or goes.  A row of a table that goes is written once more, with the place it had: round,
-part and index.  Where a table is written anew, each row says in which turn it came (`rounds.py`).
+part and index, and the turn in which it came: its own file may be let go of before the round in which
+it goes.  Where a table is written anew, each row says in which turn it came (`rounds.py`).
 Files are mapped: a row costs nothing until somebody looks at it, but its checksum.
 """
 

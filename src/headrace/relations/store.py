@@ -88,6 +88,9 @@ class Store:
             del self._tables[file]
         return opened(self._tables, file, lambda: (state, map_table(path, file.size, file.crc)))[1]
 
+    def file(self, number: int) -> RowFile:
+        return self._files[number]
+
     def place(self, number: int) -> tuple[int, int]:
         """Round and part of a file."""
         return self._files[number].round_id, self._files[number].part

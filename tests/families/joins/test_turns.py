@@ -16,6 +16,7 @@ import pytest
 
 from headrace.config import Config
 from headrace.families.joins.reading.join_log import JoinLog, JoinReader
+from headrace.relations import wear
 from headrace.runtime.ledger import Ledger
 from headrace.values import Relation
 from tests.families.joins.asked import T0, Row, rank
@@ -199,6 +200,40 @@ def test_only_what_was_answered_is_taken_back(play: Play) -> None:
     assert net(played.log(later)) == {1: 1}
     played.round("s", [[row(u=3), row(u=4, k="y", gone=True)]])
     assert net(played.log(later)) == {3: 2}
+
+
+def test_who_reads_late_takes_back_what_was_answered(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the file in which a row came has been let go of, and the round in which it went has
+    not."""
+    monkeypatch.setattr(wear, "SPARE_ROWS", 0)
+    monkeypatch.setattr(wear, "FILES_MAX", 1)
+    played = Played(tmp_path / "h", (stream("r"), table("s", ("k",))), Config.of(manifests_kept=3))
+    select = "SELECT y.u AS u FROM r AS x JOIN s AS y ON x.k = y.k"
+    played.add("first", select)
+
+    def run(name: str, *rows: Row) -> None:
+        for each in "rs":
+            played.replan(each)
+        played.round(name, [rows])
+
+    run("s", row(u=1), row(k="z"))
+    run("r", row())
+    run("s", row(k="z", u=1))
+    later = played.add("later", f"{select} WHERE y.u > 0")
+    seen: dict[int, list[int]] = {}
+    for n in range(6):  # in the first of them the row goes that only `first` has answered
+        run("s", row(u=7 + n))
+        for _ in range(3):
+            run("r", row(k="nobody's"))
+        log = played.log(later, played.new_reader())
+        for turn in log.rounds():
+            found = log.read(later.id, later.query, turn)
+            changes = [] if found is None else found.column("change").to_pylist()
+            assert seen.setdefault(turn, changes) == changes, turn
+    assert seen[min(seen)] == [1] and min(log.rounds()) > min(seen)
+    played.home.release()
 
 
 @pytest.mark.parametrize("goes", [("x", "y"), ("y", "x"), ("x",), ("y",)])
