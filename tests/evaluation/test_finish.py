@@ -560,6 +560,9 @@ def test_bare_outputs_are_passed_through() -> None:
         (call("+", TOTAL, call("/", Literal(1, INT), Literal(0, INT))), "DIVIDE_BY_ZERO"),
         (Call("is_null", (Bound("window"),), BOOLEAN), "window"),
         (Literal("1.5", decimal(2, 1)), "decimal"),
+        (to(DOUBLE, to(FLOAT, TOTAL)), "DOUBLE"),
+        (call("+", to(FLOAT, TOTAL), Literal(1.0, DOUBLE)), "DOUBLE"),
+        (to(DOUBLE, call("coalesce", to(FLOAT, TOTAL), Literal(None, VOID))), "DOUBLE"),
     ],
 )
 def test_refusals(expr: Expr, reason: str) -> None:

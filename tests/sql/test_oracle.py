@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, example, given, settings
 
 from tests.sql.oracle import compare_if_taken, make_view
 from tests.sql.queries import grouped, stateless
@@ -25,6 +25,8 @@ def view(spark: SparkSession) -> None:
 
 @settings(max_examples=60, phases=PHASES)
 @given(sql=stateless())
+@example("SELECT (+ NULL) div tiny AS c0 FROM trades")
+@example("SELECT + NULL AS c0 FROM trades")
 def test_stateless_queries_mean_what_spark_means(spark: SparkSession, sql: str) -> None:
     compare_if_taken(spark, sql)
 

@@ -235,13 +235,11 @@ class ExpressionBinder:
 
     def _plus(self, node: Apply) -> Expr:
         """`+x` is x; but `+5` is no literal to Spark, which shows in the digits of a decimal beside
-        it."""
-        value = self._call(SCALARS["negate"], node, node.args).args[0]
-        return (
-            Call("cast", (value,), value.type)
-            if isinstance(value, Literal) and value.type.is_integral
-            else value
-        )
+        it; and `+NULL` is a DOUBLE."""
+        negated = self._call(SCALARS["negate"], node, node.args)
+        value = negated.args[0]
+        is_kept = value.type == VOID or (isinstance(value, Literal) and value.type.is_integral)
+        return Call("cast", (value,), negated.type) if is_kept else value
 
     def _between(self, node: Apply) -> Expr:
         operand, low, high = node.args
