@@ -83,29 +83,28 @@ def test_what_cannot_be_is_told_in_our_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("small_tmp", [False, True])
 def test_kernels_are_kept_in_the_home_by_workers_too(volume: Path, small_tmp: bool) -> None:
     (volume / "queries.sql").write_text(SCRIPT + JOINED)
     nowhere = {"NUMBA_CACHE_DIR": "/nowhere"}
     command = headrace("run", str(HOME_VOLUME / "queries.sql"), *HOME)
-    said(run(volume, command, environment=nowhere, small_tmp=small_tmp, seconds=600))
+    said(run(volume, command, environment=nowhere, small_tmp=small_tmp))
     kept = {path.name for path in (volume / "race" / "kernels").glob("*.nbc")}
     assert any(".windows.rings." in name for name in kept), "the driver's"
-    assert any(".joins." in name or ".relations." in name for name in kept), "the workers'"
-    (volume / "race" / "kernels").chmod(0o700)
+    assert any(".prefixes.find_prefixes." in name for name in kept), "the workers'"
     check_answers(volume)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2700)
 def test_kernels_of_an_image_are_read_and_not_compiled_again(volume: Path, tmp_path: Path) -> None:
     """`headrace warm` is run by another user than the one who reads them later."""
     maker, image = tmp_path / "maker", tmp_path / "image"
     image.mkdir()
     maker.mkdir()
     given = {"NUMBA_CACHE_DIR": str(HOME_VOLUME / "kernels"), "TMPDIR": str(HOME_VOLUME)}
-    warm = run(maker, headrace("warm"), environment=given, seconds=800)
+    warm = run(maker, headrace("warm"), environment=given, seconds=1500)
     said(warm)
     assert "are kept in" in warm.stdout
     (maker / "kernels").rename(image / "kernels")

@@ -39,6 +39,7 @@ def test_the_versions_that_are_checked_are_supported() -> None:
 def test_the_newest_lacks_nothing() -> None:
     assert lacking("4.3.0") == []
     assert [lack.since for lack in lacking("4.2.0")] == [(4, 3)]
+    assert [lack.since for lack in lacking("4.0.1")] == [(4, 1), (4, 2), (4, 3)]
 
 
 def test_spark_knows_every_setting_that_it_is_given_or_is_said_to_lack_it(

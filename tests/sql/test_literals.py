@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from headrace.errors import HeadraceError, SQLError
+from headrace.runtime.versions import lacking
 from headrace.sql.emit import emit
 from tests.sql.oracle import bound, make_view
 from tests.sql.refusals import refused
@@ -199,7 +200,9 @@ def emitted(literal: str) -> str | None:
 def test_a_constant_is_what_spark_says(spark: SparkSession, literal: str) -> None:
     ours, wanted = emitted(literal), sparks(spark, literal)
     if ours is not None:
-        assert sparks(spark, ours) == wanted, f"{literal} is emitted as {ours}"
+        lacks = " ".join(lack.what for lack in lacking(spark.version))
+        is_said = "''" in literal[1:-1] and "'a''b'" in lacks
+        assert (sparks(spark, ours) == wanted) is not is_said, f"{literal} is emitted as {ours}"
 
 
 @pytest.mark.parametrize("literal", HALVES)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headrace.config import Config
+from headrace.runtime.versions import lacking
 from headrace.sql import regex
 from headrace.sql.patterns import check_like, check_regex, like_regex
 from headrace.sql.regex import Chars, complement, overlap, union
@@ -380,7 +381,10 @@ def likes(draw: random.Random, count: int) -> list[str]:
 def test_like_as_a_regular_expression_is_like(spark: SparkSession, seed: int) -> None:
     """Java's own translation of LIKE, as Spark makes it, is the judge."""
     draw, rewritten = random.Random(seed), 0
+    has_all = not any("LIKE" in lack.what for lack in lacking(spark.version))
     for pattern in likes(draw, 300):
+        if not has_all and max(pattern) > "\uffff":
+            continue  # as `headrace doctor` says
         check_like(pattern, "\\", False, CONFIG)
         ours = like_regex(pattern, "\\")
         if ours is None:
