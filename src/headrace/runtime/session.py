@@ -87,7 +87,7 @@ def make_session(
     settings["spark.log.level"] = log_level()
     settings["spark.sql.shuffle.partitions"] = str(config.shuffle_partitions)
     settings.update(_HERE if is_here(config.master) else {})
-    if scratch is not None and is_here(config.master):
+    if scratch is not None:
         settings["spark.local.dir"] = str(scratch)
         settings["spark.driver.extraJavaOptions"] += f" -Djava.io.tmpdir={scratch}"
     if packages:

@@ -147,12 +147,13 @@ class SparkUse:
                 self._gateway = Gateway(self._session)
 
     def _made(self) -> SparkSession:
-        from headrace.runtime.session import borrow_session, make_session
+        from headrace.runtime.session import borrow_session, is_here, make_session
 
         try:
             if self._given is not None:
                 return borrow_session(self._given, self._config)
-            scratch = None if self._scratch is None else self._scratch.make()
+            own = self._scratch if is_here(self._config.master) else None
+            scratch = None if own is None else own.make()
             return make_session(self._config, self._packages(), scratch)
         except HeadraceError:
             raise
