@@ -11,6 +11,7 @@ from headrace.config import Config
 from headrace.errors import HeadraceError
 from headrace.runtime import session
 from headrace.runtime.session import is_here, make_session
+from headrace.runtime.sparkuse import SparkUse
 
 
 class AskedError(Exception):
@@ -60,7 +61,7 @@ def test_on_a_cluster_spark_chooses_or_who_runs_it(
     config = Config.of(master=master)
     found = settings(monkeypatch, config, tmp_path)
     assert not is_here(master)
-    assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.local.dir"} & set(found)
+    assert not {"spark.driver.host", "spark.driver.bindAddress"} & set(found)
     config = Config.of(master=master, spark={"spark.driver.host": "10.0.0.5"})
     assert settings(monkeypatch, config, tmp_path)["spark.driver.host"] == "10.0.0.5"
 
@@ -81,3 +82,18 @@ def test_a_config_that_was_not_checked_is_checked_here(
     monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=FakeBuilder()))
     with pytest.raises(HeadraceError, match=r"ansi\.enabled cannot be given"):
         make_session(Config(spark={"spark.sql.ansi.enabled": "false"}))
+
+
+@pytest.mark.parametrize(("master", "count"), [("local[2]", 1), ("spark://m:7077", 0)])
+def test_temporary_files_are_in_the_home_where_all_is_here(
+    master: str, count: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A shared folder is no place for them."""
+    builder = FakeBuilder()
+    monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=builder))
+    used = SparkUse(None, Config.of(master=master), list, tmp_path)
+    with pytest.raises(HeadraceError, match="does not start"):
+        used.renew()
+    assert ("spark.local.dir" in builder.given) == bool(count)
+    assert len(list(tmp_path.glob("tmp/spark-*"))) == count
+    used.close()

@@ -32,8 +32,8 @@ GROUP_ROWS = 1 << 20  # rows that are written as one file when a table is compac
 @dataclass(frozen=True, slots=True)
 class KeepTask:
     """What is the same for all batches of a round.  `own`: where rows of a table are found that now
-    go, and `turns` of the rounds that left them; `holds`: what is kept (`rounds.py`); `stamp`: part of the name of every file, so that none
-    is written twice, whoever else still works on the round."""
+    go, and `turns` of the rounds that left them; `holds`: what is kept (`rounds.py`); `stamp`: part of
+    the name of every file, so that none is written twice, whoever else still works on the round."""
 
     root: str
     folder: str

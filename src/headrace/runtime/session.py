@@ -96,7 +96,7 @@ def make_session(
     settings.update(_HERE if is_here(config.master) else {})
     if scratch is not None:
         settings["spark.driver.extraJavaOptions"] += f" {java_options(scratch)}"
-        settings |= spark_settings(scratch) if is_here(config.master) else {}
+        settings |= spark_settings(scratch)
     if packages:
         settings["spark.jars.packages"] = ",".join(packages)
     settings = merged(settings, config.spark)

@@ -189,7 +189,7 @@ class SparkUse:
 
     def _made(self) -> SparkSession:
         from headrace.runtime.quiet import hush
-        from headrace.runtime.session import borrow_session, make_session
+        from headrace.runtime.session import borrow_session, is_here, make_session
 
         if self.log is not None:
             hush(self.log.path)
@@ -197,7 +197,8 @@ class SparkUse:
         try:
             if self._given is not None:
                 return borrow_session(self._given, self._config)
-            scratch = None if self._scratch is None else self._scratch.make()
+            own = self._scratch if is_here(self._config.master) else None
+            scratch = None if own is None else own.make()
             return make_session(self._config, self._packages(), scratch, self.log)
         except HeadraceError:
             raise
