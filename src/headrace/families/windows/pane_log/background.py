@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Protocol
 
 from headrace.disk import Disk
 from headrace.families.windows.pane_log.compaction import fold, project
@@ -33,6 +34,26 @@ class _Task:
     @property
     def is_small(self) -> bool:
         return sum(e.mark.size for e in self.entries) <= WAIT_BYTES
+
+
+class Folding(Protocol):
+    """Folds a log while rounds go on."""
+
+    def begin(self, plan: CompactionPlan, watermark_us: int | None) -> None: ...
+
+    def end(self, plan: CompactionPlan, watermark_us: int | None) -> None: ...
+
+    def rest(self) -> None: ...
+
+
+class FoldedByOthers:
+    """Leaves the log as it is."""
+
+    def begin(self, plan: CompactionPlan, watermark_us: int | None) -> None: ...
+
+    def end(self, plan: CompactionPlan, watermark_us: int | None) -> None: ...
+
+    def rest(self) -> None: ...
 
 
 class Compactor:

@@ -22,7 +22,7 @@ from headrace.families.windows.bands.waiting import CellPick, CellRows, Due, Ord
 from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.figures import Elsewhere
 from headrace.families.windows.measures import Arrangement, arrange
-from headrace.families.windows.pane_log.background import Compactor
+from headrace.families.windows.pane_log.background import Compactor, FoldedByOthers, Folding
 from headrace.families.windows.pane_log.compaction_plan import CompactionPlan
 from headrace.families.windows.pane_log.panes import PaneLog, served_by
 from headrace.families.windows.placement import Placements
@@ -65,10 +65,14 @@ class Rings:
         config: Config,
         state: ChoiceState = UNTRIED,
         exceptions: Sequence[Elsewhere] = (),
+        log: PaneLog | None = None,
     ) -> None:
+        """`log`: one that others fold."""
         self._config = config
-        self._log = PaneLog(disk, ledger)
-        self._compactor = Compactor(self._log, disk, ledger.folder)
+        self._log = PaneLog(disk, ledger) if log is None else log
+        self._compactor: Folding = (
+            Compactor(self._log, disk, ledger.folder) if log is None else FoldedByOthers()
+        )
         self._compaction_plan: CompactionPlan | None = None
         self._placements = Placements(exceptions)
         self._assignment = self._placements.assignment
@@ -136,6 +140,12 @@ class Rings:
 
     def plans(self) -> Iterable[RingPlan]:
         return self._assignment.rings.values()
+
+    def sizes(self) -> Iterator[tuple[Slot, int, int]]:
+        """Groups and bytes of each slot that has rings."""
+        for slot, standing_rings in self._by_slot.items():
+            held = sum(s.ring.nbytes for s in standing_rings if s.ring is not None)
+            yield slot, len(self.keys.of_slot(slot)), held
 
     def _place(self, plan: RingPlan, asked: Share, since_us: int) -> None:
         """Make sure the ring can hold a new member; one that cannot is rebuilt from the log."""

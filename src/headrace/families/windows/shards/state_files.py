@@ -1,0 +1,172 @@
+"""What a shard holds between rounds, as memory that all workers of a machine share.
+
+A state is pickled; its large arrays lie beside it, a mapped file each, and whoever opens the state
+works on them in place.  So a round costs what changes, and nothing is copied because another worker
+does it.  None of it is durable: a state that is missing, or not the one that is asked for, is made
+anew from the log.
+
+One worker has a state at a time: it takes it away by a rename, and puts it back under another name
+when the round is done.  A worker that dies takes the state with it; what it leaves behind nobody
+finds by name, and the next `put` removes it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import shutil
+import tempfile
+import uuid
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.disk import PRIVATE_FOLDER, private
+
+MEMORY = Path("/dev/shm")  # noqa: S108 - memory of this machine; folders in it are ours alone
+MEMORY_BYTES_MIN = 1 << 28
+APART_BYTES = 1 << 16  # smaller arrays lie in the pickle
+_PREFIX = "headrace-"
+
+
+class Segment(NamedTuple):
+    """A mapped file that holds one array."""
+
+    name: str
+    size: int
+
+
+@dataclass(slots=True)
+class Held:
+    """A state that has been taken: the object, and which arrays of it lie in which file."""
+
+    state: Any
+    segments: dict[int, Segment] = field(default_factory=dict)
+    """By the address they are mapped at."""
+    maps: list[mmap.mmap] = field(default_factory=list)
+    is_whole: bool = False
+    """Whether all its large arrays lie in files, so that whoever holds it may go on with it."""
+
+
+class StateFiles:
+    """The states of one shard on this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def take(self, token: str) -> Held | None:
+        """The state of this name, now only ours; None if it is not here."""
+        place = self._folder / f"{token}.state"
+        mine = self._folder / f"{uuid.uuid4().hex}.taken"
+        try:
+            os.rename(place, mine)
+            with open(mine, "rb") as file:
+                names, body = pickle.load(file), file.read()
+            return self._opened(names, body)
+        except (OSError, EOFError, pickle.PickleError, ValueError):
+            return None
+
+    def retake(self, token: str) -> bool:
+        """Whether a state that this process still holds has been left by it, and by nobody else,
+        under this name; it is then ours again."""
+        try:
+            os.rename(self._folder / f"{token}.state", self._folder / f"{uuid.uuid4().hex}.taken")
+        except OSError:
+            return False
+        return True
+
+    def put(self, token: str, held: Held) -> bool:
+        """Leave the state under a new name.  False where there is no room for it: then it is not
+        there.  Arrays that were made since it was taken are copied; who goes on with the state
+        takes it again."""
+        apart: list[pickle.PickleBuffer] = []
+
+        def lies_apart(buffer: pickle.PickleBuffer) -> bool:
+            is_large = buffer.raw().nbytes >= APART_BYTES
+            if is_large:
+                apart.append(buffer)
+            return not is_large
+
+        body = pickle.dumps(held.state, 5, buffer_callback=lies_apart)
+        aside = self._folder / f"{token}.part"
+        try:
+            self._folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            found = [self._segment_of(buffer.raw(), held) for buffer in apart]
+            names = [segment for segment, _ in found]
+            with open(aside, "wb", opener=private) as file:
+                pickle.dump(names, file, 5)
+                file.write(body)
+        except OSError:
+            self._remove_but(frozenset())
+            return False
+        self._remove_but(frozenset(segment.name for segment in names) | {aside.name})
+        os.rename(aside, self._folder / f"{token}.state")
+        held.is_whole = not any(is_new for _, is_new in found)
+        return True
+
+    def _opened(self, names: list[Segment], body: bytes) -> Held:
+        held = Held(None)
+        buffers = []
+        for segment in names:
+            with open(self._folder / segment.name, "r+b") as file:
+                mapped = mmap.mmap(file.fileno(), segment.size)
+            held.maps.append(mapped)
+            held.segments[_address(mapped)] = segment
+            buffers.append(memoryview(mapped))
+        held.state = pickle.loads(body, buffers=buffers)
+        return held
+
+    def _segment_of(self, data: memoryview, held: Held) -> tuple[Segment, bool]:
+        """Where the array lies; it is written if it lies nowhere yet."""
+        known = held.segments.get(_address(data))
+        if known is not None and known.size == data.nbytes:
+            return known, False
+        segment = Segment(f"{uuid.uuid4().hex}.array", data.nbytes)
+        with open(self._folder / segment.name, "x+b", opener=private) as file:
+            # memory that is not there would end the worker when it is touched
+            os.posix_fallocate(file.fileno(), 0, segment.size)
+            with mmap.mmap(file.fileno(), segment.size) as mapped:
+                mapped[:] = data
+        return segment, True
+
+    def _remove_but(self, kept: frozenset[str]) -> None:
+        for path in self._folder.iterdir() if self._folder.is_dir() else ():
+            if path.name not in kept:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def _address(data: object) -> int:
+    return int(np.frombuffer(data, np.uint8).ctypes.data)  # type: ignore[call-overload]
+
+
+# -- where they lie ----------------------------------------------------------------------------------
+
+
+def shared_memory(chosen: str) -> Path:
+    """A folder for states: the one that was chosen, or memory, or the machine's temporary files."""
+    if chosen:
+        return Path(chosen)
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_MIN:
+        return MEMORY
+    return Path(tempfile.gettempdir())
+
+
+def make_room(base: Path, stream: str, run: str) -> Path:
+    """The folder for the states of one run of a stream; those of earlier runs are removed, as only
+    one at a time runs a home."""
+    own = base / f"{_PREFIX}{stream}-{run}"
+    if not own.is_dir():
+        for path in base.glob(f"{_PREFIX}{stream}-*"):
+            if path != own:
+                shutil.rmtree(path, ignore_errors=True)
+        own.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    return own
+
+
+def remove(base: Path, stream: str, run: str) -> None:
+    shutil.rmtree(base / f"{_PREFIX}{stream}-{run}", ignore_errors=True)
