@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark.sql import SparkSession
 
 import headrace
@@ -17,9 +16,10 @@ DDL = "k BIGINT, side STRING, x DOUBLE, n INT, ts TIMESTAMP"
 SHARDED = Config.of(driver_state_bytes_max=0, shards=3)
 QUERIES = {
     "sums": "SELECT k, sum(x) AS s, count(*) AS c FROM s GROUP BY k, window(ts, '20 seconds', '10 seconds')",
-    "alerts": "SELECT k, side, avg(n) AS a FROM s WHERE n > 2 GROUP BY k, side, window(ts, '10 seconds') HAVING count(*) > 1",
+    "alerts": "SELECT k, side, avg(n) AS a FROM s WHERE n > 2 GROUP BY k, side, window(ts, '10 seconds') "
+    "HAVING count(*) > 1",
     "odd": "SELECT k, max(x) - min(x) AS gap FROM s WHERE k % 3 = 0 GROUP BY k, window(ts, '30 seconds', '10 seconds')",
-    "sides": "SELECT side, stddev(x) AS d FROM s GROUP BY side, window(ts, '10 seconds')",
+    "sides": "SELECT side, avg(x) AS d FROM s GROUP BY side, window(ts, '10 seconds')",
     "all": "SELECT count(DISTINCT k) AS kinds FROM s GROUP BY window(ts, '20 seconds', '10 seconds')",
 }
 
@@ -73,18 +73,68 @@ def shards_of(eng: headrace.Engine) -> dict[str, Any]:
     return found
 
 
-def test_shards_answer_as_the_driver_does(spark: SparkSession, tmp_path: Path) -> None:
-    found = []
-    for name, config in (("driver", Config()), ("shards", SHARDED)):
-        race = Race(spark, tmp_path / name, config)
-        race.feed(6)
+def run(race: Race, steps: Any) -> dict[str, list[Any]]:
+    """Files are fed, queries added (text) and dropped (None), engines closed and opened again."""
+    names: list[str] = []
+    found: dict[str, list[Any]] = {}
+    for step in steps:
         with race.open() as eng:
-            eng.add_many(QUERIES)
+            for name, sql in step.items():
+                if sql is None:
+                    eng.drop(name)
+                    names.remove(name)
+                else:
+                    eng.add(sql, name=name)
+                    names.append(name)
+            race.feed(4)
             eng.run()
-            found.append(answers(eng, QUERIES))
-            if config is SHARDED:
-                assert shards_of(eng)["queries"] == 3
-                assert shards_of(eng)["keys"] == ["k"]
-                assert shards_of(eng)["anew"] == 0
-    assert found[0] == found[1]
-    assert all(found[0].values())
+            found = answers(eng, names)
+            assert all(q.state == "live" for q in eng.queries()), eng.queries()
+    return found
+
+
+def compare(spark: SparkSession, folder: Path, config: Config, *steps: Any) -> headrace.Engine:
+    """The engine that had shards; both answer alike."""
+    held = run(Race(spark, folder / "driver", Config()), steps)
+    race = Race(spark, folder / "shards", config)
+    sharded = run(race, steps)
+    assert sharded == held
+    assert all(held.values())
+    return race.open()
+
+
+def test_shards_answer_as_the_driver_does(spark: SparkSession, tmp_path: Path) -> None:
+    with compare(spark, tmp_path, SHARDED, QUERIES) as eng:
+        told = shards_of(eng)
+        assert (told["queries"], told["keys"], told["count"], told["anew"]) == (3, ["k"], 3, 0)
+        first = eng.statistics("s")[0].figures["windows"]["shards"]
+        assert first["anew"] == 3 and not told["homeless"]
+
+
+def test_queries_come_and_go_and_shards_are_made_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """A home keeps its number of shards, whatever the settings say later."""
+    more = {
+        "later": "SELECT k, avg(x) AS a FROM s GROUP BY k, window(ts, '30 seconds', '10 seconds')",
+        "sums": None,
+    }
+    race = compare(spark, tmp_path, SHARDED, QUERIES, more)
+    with race as eng:
+        assert shards_of(eng)["queries"] == 3
+    fewer = Race(spark, tmp_path / "shards", Config.of(driver_state_bytes_max=0, shards=7))
+    fewer.files = 8
+    fewer.feed(1)
+    with fewer.open() as eng:
+        eng.run()
+        assert shards_of(eng)["count"] == 3 and shards_of(eng)["anew"] == 3
+
+
+def test_what_the_driver_holds_is_handed_over(spark: SparkSession, tmp_path: Path) -> None:
+    """No window is lost or answered twice: the driver answers those that began before."""
+    config = Config.of(driver_state_bytes_max=1, shards=3)
+    with compare(spark, tmp_path, config, QUERIES, {}, {}) as eng:
+        rounds = [s.figures["windows"] for s in eng.statistics("s")]
+        begun = next(i for i, own in enumerate(rounds) if own.get("shards"))
+        assert 0 < begun < len(rounds) - 1
+        assert "driver_state_bytes_max = 1" in rounds[-1]["shards"]["why"]
+        # queries of the driver's own plan, while it hands over and after
+        assert rounds[begun]["predicates"] > rounds[-1]["predicates"] == 0

@@ -89,6 +89,8 @@ class DriverWork:
         self._edges = edges
         self._grouped_rounds = 0
         self._sending = Sending(place.config.cut_rows_max // 2, chosen.sending)
+        self.until: Mapping[int, int] = {}
+        """Windows of these queries that start at this time, or later, are answered by shards."""
         self._blaming = Blaming(self, place.config.quarantine_probes_max, self._collect_groups)
 
     @property
@@ -102,6 +104,11 @@ class DriverWork:
 
     def replan(self, queries: Sequence[Registered]) -> None:
         self._rings.assign(queries, self._place.relation)
+
+    @property
+    def nbytes(self) -> int:
+        """What it holds, weighed every few rounds."""
+        return self._rings.nbytes
 
     @property
     def loads(self) -> Mapping[frozenset[str], Load]:
@@ -206,7 +213,7 @@ class DriverWork:
             for closed in self._rings.close(round.watermark_us):
                 outcome.faults.update(self._rings.barred)
                 for blocks, answers in self._answering.finish(
-                    closed, self._rings.keys, outcome.faults
+                    closed, self._rings.keys, outcome.faults, self.until
                 ):
                     pieces.add(blocks)
                     outcome.answers += answers

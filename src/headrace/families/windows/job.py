@@ -7,6 +7,7 @@ which is decided by counts, committed with the round, and never taken back.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -24,6 +25,10 @@ from headrace.families.windows.shards.work import ShardedWork, ShardsOutcome, Ta
 from headrace.records import encode
 from headrace.runtime.family import Batch, Change, Outcome, Place, Reading, Round
 from headrace.runtime.statistics import Stopwatch
+from headrace.values import watermark
+
+LOOK_ROUNDS = 4  # between two looks at whether the driver holds too much
+SLOW_ROUNDS = 8  # in a row, each of which took the driver too long
 
 
 class WindowsJob:
@@ -43,6 +48,10 @@ class WindowsWork:
         self.driver = DriverWork(place, self._edges)
         self._shares: dict[int, Share] = {}
         self._queries: Mapping[int, Registered] = {}
+        self._may_choose = True
+        """Whether some query could be in shards, as far as is known."""
+        self._handed: dict[int, Share] = {}
+        self._took_s: deque[float] = deque(maxlen=SLOW_ROUNDS)
         self._load_meter = LoadMeter()
         self.wants_replan = False
         self.shards: ShardedWork | None = None
@@ -80,10 +89,15 @@ class WindowsWork:
             for i, own in self._queries.items()
         }
         self.wants_replan = False
+        self._may_choose |= bool(change.comes or change.goes)
         self._choose()
         sharded = self._sharded()
-        self.driver.replan([own for i, own in self._queries.items() if i not in sharded])
+        self._handed = self._handed_over(sharded)
+        mine = [own for i, own in self._queries.items() if i not in sharded or i in self._handed]
+        self.driver.replan(mine)
         if self.shards is not None:
+            begins_us = self.shards.sharding.begins_us
+            self.driver.until = {} if begins_us is None else dict.fromkeys(self._handed, begins_us)
             self.shards.replan(sharded)
 
     def _share(self, registered: Registered) -> Share:
@@ -97,16 +111,58 @@ class WindowsWork:
         keys = self.shards.sharding.keys
         return {i: own for i, own in self._shares.items() if is_sharded(own, keys)}
 
+    def _handed_over(self, sharded: Mapping[int, Share]) -> dict[int, Share]:
+        """Those of which the driver has windows to answer yet."""
+        if self.shards is None:
+            return {}
+        own, newest = self.shards.sharding, self._place.ledger.newest
+        now_us = None if newest is None else newest.newest_us
+        passed_us = watermark(now_us, self._place.relation.late_us)
+        return {i: s for i, s in sharded.items() if own.is_handed_over(i, s, passed_us)}
+
     def _choose(self) -> None:
-        """Shards, if the driver should not hold all of it.  Only before the first round: what the
-        driver holds already would be lost."""
-        config, newest = self._place.config, self._place.ledger.newest
-        if self.shards is not None or newest is not None or config.driver_state_bytes_max:
+        """Shards, if the driver holds too much, or works too long.  What it holds already it
+        answers as far as it can: shards begin with windows that start after the newest row."""
+        why = self._why_sharding() if self.shards is None else ""
+        if not why:
             return
-        why = "driver_state_bytes_max = 0"
+        config, newest = self._place.config, self._place.ledger.newest
         found = choose(self._shares.values(), self.driver.loads, config.shards, why)
-        if found is not None:
-            self.shards = self._open_shards(found, Chosen())
+        if found is None:
+            self._may_choose = False
+            return
+        newest_us = None if newest is None else newest.newest_us
+        if newest_us is not None:
+            after = newest_us + 1
+            found = replace(found, begins_us=after, last_id=max(self._shares), covers_us=after)
+        self.shards = self._open_shards(found, Chosen())
+
+    def _why_sharding(self) -> str:
+        limit, ms_max = self._place.config.driver_state_bytes_max, self._place.config.driver_ms_max
+        if not limit:
+            return "driver_state_bytes_max = 0"
+        if self.driver.nbytes > limit:
+            return (
+                f"the driver held {self.driver.nbytes:,} bytes, more than "
+                f"driver_state_bytes_max = {limit:,}"
+            )
+        slow_ms = int(1_000 * min(self._took_s, default=0.0))
+        if len(self._took_s) == SLOW_ROUNDS and slow_ms > ms_max:
+            return f"the driver worked {slow_ms:,} ms on each round, more than driver_ms_max = {ms_max:,}"
+        return ""
+
+    def _learn(self, round: Round, watch: Stopwatch) -> None:
+        """Whether the next round is to be planned otherwise."""
+        if self.shards is None:
+            took_s = watch.seconds.get("roll", 0.0) + watch.seconds.get("answer", 0.0)
+            self._took_s.append(took_s)
+            is_time = self._may_choose and round.id % LOOK_ROUNDS == LOOK_ROUNDS - 1
+            self.wants_replan = is_time and bool(self._why_sharding())
+        else:
+            own, passed_us = self.shards.sharding, round.watermark_us
+            self.wants_replan = not all(
+                own.is_handed_over(i, s, passed_us) for i, s in self._handed.items()
+            )
 
     # -- a round -----------------------------------------------------------------------------------
 
@@ -125,15 +181,18 @@ class WindowsWork:
     def _answer(self, own: Reading, taken: Taken | None, round: Round, watch: Stopwatch) -> Outcome:
         outcome = own.answer(round, watch)
         if self.shards is None:
+            self._learn(round, watch)
             return outcome
         if taken is None:
             outcome.add(self.shards.skip(round))
             self._note(outcome, self.shards.sharding, Chosen())
+            self._learn(round, watch)
             return outcome
         found = self.shards.answer(taken, round, watch)
         self._measure(outcome, found, round)
         outcome.add(found.outcome)
         self._note(outcome, found.sharding, Chosen(shard_cutting=found.cutting))
+        self._learn(round, watch)
         return outcome
 
     def _note(self, outcome: Outcome, sharding: Sharding, chosen: Chosen) -> None:

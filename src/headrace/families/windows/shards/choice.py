@@ -24,12 +24,21 @@ class Sharding:
     """Groups are told apart by the hash of these columns, into so many shards; what was decided
     once stays so, whatever the settings are later.
 
-    `covers_us`: rows from this time on are in the shards' log; None: all."""
+    `begins_us`: windows that start earlier the driver answers, of queries up to `last_id`; None:
+    none.  `covers_us`: rows from this time on are in the shards' log; None: all."""
 
     keys: tuple[str, ...]
     count: int
     why: str
+    begins_us: int | None = None
+    last_id: int = 0
     covers_us: int | None = None
+
+    def is_handed_over(self, query_id: int, share: Share, watermark_us: int | None) -> bool:
+        """Whether the driver has windows of a sharded query to answer yet."""
+        if self.begins_us is None or query_id > self.last_id:
+            return False
+        return watermark_us is None or watermark_us < self.begins_us + share.window.range_us
 
 
 @dataclass(frozen=True, slots=True)
