@@ -138,3 +138,16 @@ def test_what_the_driver_holds_is_handed_over(spark: SparkSession, tmp_path: Pat
         assert "driver_state_bytes_max = 1" in rounds[-1]["shards"]["why"]
         # queries of the driver's own plan, while it hands over and after
         assert rounds[begun]["predicates"] > rounds[-1]["predicates"] == 0
+
+
+def test_old_rounds_of_shards_are_folded(spark: SparkSession, tmp_path: Path) -> None:
+    """Rings made anew from folded rounds, and queries that come later, find all rows."""
+    long = "FROM s GROUP BY k, window(ts, '100 seconds', '50 seconds')"
+    first = {"sums": QUERIES["sums"], "long": f"SELECT k, sum(x) AS s, max(n) AS m {long}"}
+    steps = ({**first, "odd": QUERIES["odd"]}, {}, {"also": f"SELECT k, avg(x) AS s {long}"})
+    config = Config.of(driver_state_bytes_max=0, shards=3, log_rounds_max=4)
+    with compare(spark, tmp_path, config, *steps) as eng:
+        told = shards_of(eng)
+        assert told["log_files"] < 3 * 8, "twelve rounds, and fewer files"
+    folded = list((tmp_path / "shards" / "race" / "streams" / "s" / "shards" / "folded").iterdir())
+    assert 0 < len(folded) <= 3

@@ -19,11 +19,13 @@ from headrace.families.windows.aggregation.declaring import DeclaredEdges
 from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.shards.seating import Seat
 from headrace.families.windows.shards.shard import (
+    FoldTask,
     PartReport,
     Place,
     ShardReport,
     ShardTask,
     answer_shard,
+    fold_parts,
     write_part,
 )
 from headrace.runtime.family import Batch
@@ -71,6 +73,12 @@ class SparkShards:
         work = _answering(task, self._told(task.seats, seats))
         numbers = self._session.range(0, self._count, 1, self._count)
         return self._tried(numbers, work, ShardReport)
+
+    def fold(self, task: FoldTask) -> list[PartReport]:
+        """The log of every shard."""
+        assert self._session is not None, "a round is taken before one is folded"
+        numbers = self._session.range(0, self._count, 1, self._count)
+        return self._tried(numbers, _folding(task), PartReport)
 
     def close(self) -> None:
         if self._seats is not None:
@@ -141,6 +149,15 @@ def _answering(task: ShardTask, seats: Broadcast[Mapping[int, Seat]]) -> Work:
                 yield _packed(answer_shard(shard, task, lambda: seats.value))
 
     return answer
+
+
+def _folding(task: FoldTask) -> Work:
+    def folding(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for shard in batch.column(0).to_pylist():
+                yield _packed(fold_parts(shard, task))
+
+    return folding
 
 
 def _packed(report: object) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ parts when it has to be made anew (`ShardLog`).
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -91,6 +92,7 @@ class PartLog(PaneLog):
         self._ledger = ledger
         self.rounds: list[PaneRound] = []
         self._parts: dict[str, Parts] = {}
+        self._in_force: set[str] = set()
         for entry in committed(ledger):
             self.rounds.append(self._entry(entry))
 
@@ -104,10 +106,13 @@ class PartLog(PaneLog):
         is_folded: bool = False,
     ) -> PaneRound:
         """A round, not yet among the others."""
-        path = (folded_path if is_folded else part_path)(self._ledger.folder, round_id, 0, "all")
+        name = folded_path if is_folded else part_path
+        path = name(self._ledger.folder, round_id, 0, uuid.uuid4().hex)  # of no file
         mark = FileMark(path, sum(m.size for m in parts.values()), 0)
         self._parts[path] = parts
-        return PaneRound(round_id, newest_before_us, newest_us, cuts, len(parts), mark)
+        # what was folded of rounds without rows has a part that says so
+        rows = len(parts) if cuts.cuts else 0
+        return PaneRound(round_id, newest_before_us, newest_us, cuts, rows, mark)
 
     def parts_of(self, entry: PaneRound) -> Parts:
         return self._parts[entry.mark.path]
@@ -121,9 +126,10 @@ class PartLog(PaneLog):
 
     def keep_from(self, horizon_us: int | None) -> int:
         found = super().keep_from(horizon_us)
-        if len(self._parts) > len(self.rounds):
-            kept = {e.mark.path for e in self.rounds}
-            self._parts = {path: own for path, own in self._parts.items() if path in kept}
+        kept = {e.mark.path for e in self.rounds}
+        for path in self._in_force - kept:  # let go of, or folded
+            self._parts.pop(path, None)
+        self._in_force = kept
         return found
 
     def _entry(self, entry: PartRound) -> PaneRound:

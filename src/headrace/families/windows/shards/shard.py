@@ -23,9 +23,10 @@ from headrace.disk import Disk
 from headrace.families.windows.aggregation.counting import count_kinds
 from headrace.families.windows.costs.workload import count_groups
 from headrace.families.windows.cuts import Cuts
+from headrace.families.windows.pane_log.compaction import fold, project
 from headrace.families.windows.pane_log.panes import read_panes, write_panes
 from headrace.families.windows.rings.answering import Answering
-from headrace.families.windows.shards.part_log import part_path
+from headrace.families.windows.shards.part_log import folded_path, part_path
 from headrace.families.windows.shards.seating import Seat
 from headrace.families.windows.shards.shard_rings import ShardRings
 from headrace.families.windows.shards.state_files import (
@@ -85,6 +86,34 @@ def write_part(
     path = part_path(place.folder, round_id, shard, uuid.uuid4().hex[:16])
     found = write_panes(place.disk, path, round_id, None, None, cuts, panes)
     return PartReport(shard, census, panes.num_rows, found.mark)
+
+
+@dataclass(frozen=True, slots=True)
+class FoldTask:
+    """Rounds of the log become one, of these cuts, up to `round_id`: their parts by shard."""
+
+    place: Place
+    rounds: tuple[Mapping[int, FileMark], ...]
+    cuts: Cuts
+    round_id: int
+    newest_before_us: int | None
+    newest_us: int | None
+
+
+def fold_parts(shard: int, task: FoldTask) -> PartReport:
+    """Of one shard.  Where no round has rows, the first shard says so."""
+    disk, tables = task.place.disk, []
+    for mark in [parts[shard] for parts in task.rounds if shard in parts]:
+        _, cuts, table = read_panes((disk.root / mark.path).read_bytes())
+        if cuts.cuts:
+            tables.append(project(table, cuts, task.cuts))
+    if not tables and (shard or task.cuts.cuts):
+        return PartReport(shard, Census())
+    folded = fold(task.cuts, task.cuts.pane_us, tables) if tables else pa.table({})
+    path = folded_path(task.place.folder, task.round_id, shard, uuid.uuid4().hex[:16])
+    times = task.newest_before_us, task.newest_us
+    found = write_panes(disk, path, task.round_id, *times, task.cuts, folded)
+    return PartReport(shard, Census(), folded.num_rows, found.mark)
 
 
 # -- answers -----------------------------------------------------------------------------------------

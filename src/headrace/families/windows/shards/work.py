@@ -16,9 +16,10 @@ from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.figures import Elsewhere, ShardsFigures
 from headrace.families.windows.plan import Share
 from headrace.families.windows.shards.choice import Sharding
+from headrace.families.windows.shards.folding import PartCompactor
 from headrace.families.windows.shards.part_log import FOLDER, PartLog
 from headrace.families.windows.shards.seating import Seat, Seating
-from headrace.families.windows.shards.shard import PartReport, ShardReport, ShardTask
+from headrace.families.windows.shards.shard import FoldTask, PartReport, ShardReport, ShardTask
 from headrace.families.windows.shards.shard import Place as ShardPlace
 from headrace.families.windows.shards.state_files import remove, shared_memory
 from headrace.runtime.family import Batch, Outcome, Place, Reading, Round
@@ -37,6 +38,8 @@ class Tasks(Protocol):
     def collect(self, batch: Batch, cuts: Cuts) -> None: ...
 
     def answer(self, task: ShardTask, seats: Mapping[int, Seat]) -> list[ShardReport]: ...
+
+    def fold(self, task: FoldTask) -> list[PartReport]: ...
 
     def close(self) -> None: ...
 
@@ -97,6 +100,7 @@ class ShardedWork:
         self._blaming = Blaming(self.seating, place.config.quarantine_probes_max, tasks.collect)
         self._left = ""
         self._remove_leftovers()
+        self._folding = PartCompactor(self._log, place.disk, shards, tasks.fold)
 
     def replan(self, wanted: Mapping[int, Share]) -> None:
         """These are its queries now."""
@@ -161,6 +165,7 @@ class ShardedWork:
             self._left,
             uuid.uuid4().hex[:16],
         )
+        self._folding.begin(self.seating.compactions(self._place.config), round.watermark_before_us)
         with watch.stage("answer"):
             reports = self._tasks.answer(task, self.seating.seats)
         self._left = task.leaves
@@ -198,6 +203,7 @@ class ShardedWork:
         if round.watermark_us is not None:
             history_us = self._place.config.history_ms * US_PER_MS
             horizon = round.watermark_us - self.seating.longest_us - history_us
+        self._folding.end(self.seating.compactions(self._place.config), round.watermark_us)
         outcome.keep[FOLDER] = self._log.keep_from(horizon)
         outcome.held = self._log.held
 
@@ -222,6 +228,7 @@ class ShardedWork:
 
     def rest(self) -> None:
         """States on this machine go with the run; those of others with the next one there."""
+        self._folding.rest()
         self._tasks.close()
         self._left = ""
         remove(
