@@ -144,7 +144,11 @@ def test_old_rounds_of_shards_are_folded(spark: SparkSession, tmp_path: Path) ->
     """Rings made anew from folded rounds, and queries that come later, find all rows."""
     long = "FROM s GROUP BY k, window(ts, '100 seconds', '50 seconds')"
     first = {"sums": QUERIES["sums"], "long": f"SELECT k, sum(x) AS s, max(n) AS m {long}"}
-    steps = ({**first, "odd": QUERIES["odd"]}, {}, {"also": f"SELECT k, avg(x) AS s {long}"})
+    steps: tuple[dict[str, str], ...] = (
+        {**first, "odd": QUERIES["odd"]},
+        {},
+        {"also": f"SELECT k, avg(x) AS s {long}"},
+    )
     config = Config.of(driver_state_bytes_max=0, shards=3, log_rounds_max=4)
     with compare(spark, tmp_path, config, *steps) as eng:
         told = shards_of(eng)

@@ -27,6 +27,7 @@ BENCHMARKS: Mapping[str, str] = {
     "groups": "1,000,000 groups that come and go under 50 windows, and a month beside ten seconds",
     "sketches": "distinct counts and percentiles: trees, one tree and a dyadic table, and 200 queries on Spark",
     "joins": "hundreds of thousands of standing joins against the methods without groups, kernels alone",
+    "shards": "what one driver holds, and windows in shards: 10,000 to 5,000,000 groups under 50 windows",
     "weave": "Weave Share's figures: which windows share trees, and what that costs",
 }
 

@@ -33,7 +33,7 @@ from headrace.families.windows.shards.state_files import (
     Held,
     StateFiles,
     make_room,
-    shared_memory,
+    places,
 )
 from headrace.records import reading
 from headrace.runtime.answers import Block, pack, shared_path
@@ -58,8 +58,8 @@ class Place:
         return Disk(Path(self.root))
 
     def states(self, shard: int) -> StateFiles:
-        base = shared_memory(self.config.shard_folder)
-        return StateFiles(make_room(base, self.stream, self.run) / f"{shard:05d}")
+        bases = places(self.config.shard_folder)
+        return StateFiles([make_room(base, self.stream, self.run, shard) for base in bases])
 
 
 # -- parts of the log --------------------------------------------------------------------------------

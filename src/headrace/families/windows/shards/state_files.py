@@ -18,6 +18,7 @@ import pickle
 import shutil
 import tempfile
 import uuid
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,6 @@ import numpy as np
 from headrace.disk import PRIVATE_FOLDER, private
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - memory of this machine; folders in it are ours alone
-MEMORY_BYTES_MIN = 1 << 28
 APART_BYTES = 1 << 16  # smaller arrays lie in the pickle
 _PREFIX = "headrace-"
 
@@ -36,7 +36,7 @@ _PREFIX = "headrace-"
 class Segment(NamedTuple):
     """A mapped file that holds one array."""
 
-    name: str
+    path: str
     size: int
 
 
@@ -53,31 +53,35 @@ class Held:
 
 
 class StateFiles:
-    """The states of one shard on this machine."""
+    """The states of one shard on this machine, in the first of these folders that has room."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
 
     def take(self, token: str) -> Held | None:
         """The state of this name, now only ours; None if it is not here."""
-        place = self._folder / f"{token}.state"
-        mine = self._folder / f"{uuid.uuid4().hex}.taken"
+        mine = self._taken(token)
+        if mine is None:
+            return None
         try:
-            os.rename(place, mine)
             with open(mine, "rb") as file:
-                names, body = pickle.load(file), file.read()
-            return self._opened(names, body)
+                segments, body = pickle.load(file), file.read()
+            return _opened(segments, body)
         except (OSError, EOFError, pickle.PickleError, ValueError):
             return None
 
     def retake(self, token: str) -> bool:
         """Whether a state that this process still holds has been left by it, and by nobody else,
         under this name; it is then ours again."""
-        try:
-            os.rename(self._folder / f"{token}.state", self._folder / f"{uuid.uuid4().hex}.taken")
-        except OSError:
-            return False
-        return True
+        return self._taken(token) is not None
+
+    def _taken(self, token: str) -> Path | None:
+        for folder in self._folders:
+            mine = folder / f"{uuid.uuid4().hex}.taken"
+            with suppress(OSError):
+                os.rename(folder / f"{token}.state", mine)
+                return mine
+        return None
 
     def put(self, token: str, held: Held) -> bool:
         """Leave the state under a new name.  False where there is no room for it: then it is not
@@ -92,52 +96,56 @@ class StateFiles:
             return not is_large
 
         body = pickle.dumps(held.state, 5, buffer_callback=lies_apart)
-        aside = self._folder / f"{token}.part"
+        for folder in self._folders:
+            with suppress(OSError):
+                found = [_segment_of(buffer.raw(), held, folder) for buffer in apart]
+                aside = folder / f"{token}.part"
+                with open(aside, "wb", opener=private) as file:
+                    pickle.dump([segment for segment, _ in found], file, 5)
+                    file.write(body)
+                self._remove_but({segment.path for segment, _ in found} | {str(aside)})
+                os.rename(aside, folder / f"{token}.state")
+                held.is_whole = not any(is_new for _, is_new in found)
+                return True
+        self._remove_but(set())
+        return False
+
+    def _remove_but(self, kept: Set[str]) -> None:
+        for path in [path for folder in self._folders for path in folder.iterdir()]:
+            if str(path) not in kept:
+                with suppress(OSError):
+                    path.unlink()
+
+
+def _opened(segments: Sequence[Segment], body: bytes) -> Held:
+    held = Held(None)
+    buffers = []
+    for segment in segments:
+        with open(segment.path, "r+b") as file:
+            mapped = mmap.mmap(file.fileno(), segment.size)
+        held.maps.append(mapped)
+        held.segments[_address(mapped)] = segment
+        buffers.append(memoryview(mapped))
+    held.state = pickle.loads(body, buffers=buffers)
+    return held
+
+
+def _segment_of(data: memoryview, held: Held, folder: Path) -> tuple[Segment, bool]:
+    """Where the array lies, and whether it lay nowhere before."""
+    known = held.segments.get(_address(data))
+    if known is not None and known.size == data.nbytes:
+        return known, False
+    segment = Segment(str(folder / f"{uuid.uuid4().hex}.array"), data.nbytes)
+    with open(segment.path, "x+b", opener=private) as file:
         try:
-            self._folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-            found = [self._segment_of(buffer.raw(), held) for buffer in apart]
-            names = [segment for segment, _ in found]
-            with open(aside, "wb", opener=private) as file:
-                pickle.dump(names, file, 5)
-                file.write(body)
-        except OSError:
-            self._remove_but(frozenset())
-            return False
-        self._remove_but(frozenset(segment.name for segment in names) | {aside.name})
-        os.rename(aside, self._folder / f"{token}.state")
-        held.is_whole = not any(is_new for _, is_new in found)
-        return True
-
-    def _opened(self, names: list[Segment], body: bytes) -> Held:
-        held = Held(None)
-        buffers = []
-        for segment in names:
-            with open(self._folder / segment.name, "r+b") as file:
-                mapped = mmap.mmap(file.fileno(), segment.size)
-            held.maps.append(mapped)
-            held.segments[_address(mapped)] = segment
-            buffers.append(memoryview(mapped))
-        held.state = pickle.loads(body, buffers=buffers)
-        return held
-
-    def _segment_of(self, data: memoryview, held: Held) -> tuple[Segment, bool]:
-        """Where the array lies; it is written if it lies nowhere yet."""
-        known = held.segments.get(_address(data))
-        if known is not None and known.size == data.nbytes:
-            return known, False
-        segment = Segment(f"{uuid.uuid4().hex}.array", data.nbytes)
-        with open(self._folder / segment.name, "x+b", opener=private) as file:
             # memory that is not there would end the worker when it is touched
             os.posix_fallocate(file.fileno(), 0, segment.size)
             with mmap.mmap(file.fileno(), segment.size) as mapped:
                 mapped[:] = data
-        return segment, True
-
-    def _remove_but(self, kept: frozenset[str]) -> None:
-        for path in self._folder.iterdir() if self._folder.is_dir() else ():
-            if path.name not in kept:
-                with suppress(OSError):
-                    path.unlink()
+        except OSError:
+            os.unlink(segment.path)
+            raise
+    return segment, True
 
 
 def _address(data: object) -> int:
@@ -147,25 +155,28 @@ def _address(data: object) -> int:
 # -- where they lie ----------------------------------------------------------------------------------
 
 
-def shared_memory(chosen: str) -> Path:
-    """A folder for states: the one that was chosen, or memory, or the machine's temporary files."""
+def places(chosen: str) -> list[Path]:
+    """Folders for states: the one that was chosen, or memory, and the machine's temporary files for
+    what does not fit there."""
     if chosen:
-        return Path(chosen)
-    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES_MIN:
-        return MEMORY
-    return Path(tempfile.gettempdir())
+        return [Path(chosen)]
+    temporary = Path(tempfile.gettempdir())
+    return [MEMORY, temporary] if os.access(MEMORY, os.W_OK) else [temporary]
 
 
-def make_room(base: Path, stream: str, run: str) -> Path:
-    """The folder for the states of one run of a stream; those of earlier runs are removed, as only
-    one at a time runs a home."""
+def make_room(base: Path, stream: str, run: str, shard: int) -> Path:
+    """The folder for the states of a shard in one run of a stream; those of earlier runs are
+    removed, as only one at a time runs a home."""
     own = base / f"{_PREFIX}{stream}-{run}"
     if not own.is_dir():
         for path in base.glob(f"{_PREFIX}{stream}-*"):
             if path != own:
                 shutil.rmtree(path, ignore_errors=True)
-        own.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
-    return own
+    place = own / f"{shard:05d}"
+    base.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    for folder in (own, place):
+        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+    return place
 
 
 def remove(base: Path, stream: str, run: str) -> None:

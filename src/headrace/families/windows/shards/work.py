@@ -21,7 +21,7 @@ from headrace.families.windows.shards.part_log import FOLDER, PartLog
 from headrace.families.windows.shards.seating import Seat, Seating
 from headrace.families.windows.shards.shard import FoldTask, PartReport, ShardReport, ShardTask
 from headrace.families.windows.shards.shard import Place as ShardPlace
-from headrace.families.windows.shards.state_files import remove, shared_memory
+from headrace.families.windows.shards.state_files import places, remove
 from headrace.runtime.family import Batch, Outcome, Place, Reading, Round
 from headrace.runtime.ledger import FileMark
 from headrace.runtime.statistics import Stopwatch
@@ -231,9 +231,8 @@ class ShardedWork:
         self._folding.rest()
         self._tasks.close()
         self._left = ""
-        remove(
-            shared_memory(self._place.config.shard_folder), self._shards.stream, self._shards.run
-        )
+        for base in places(self._place.config.shard_folder):
+            remove(base, self._shards.stream, self._shards.run)
 
     def _remove_leftovers(self) -> None:
         """Parts of rounds that were not committed."""
