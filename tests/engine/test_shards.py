@@ -142,7 +142,7 @@ def test_what_the_driver_holds_is_handed_over(spark: SparkSession, tmp_path: Pat
 
 def test_old_rounds_of_shards_are_folded(spark: SparkSession, tmp_path: Path) -> None:
     """Rings made anew from folded rounds, and queries that come later, find all rows."""
-    long = "FROM s GROUP BY k, window(ts, '100 seconds', '50 seconds')"
+    long = "FROM s GROUP BY k, window(ts, '400 seconds', '50 seconds')"
     first = {"sums": QUERIES["sums"], "long": f"SELECT k, sum(x) AS s, max(n) AS m {long}"}
     steps: tuple[dict[str, str], ...] = (
         {**first, "odd": QUERIES["odd"]},

@@ -104,7 +104,6 @@ def panes(cuts: Cuts, first: int, groups: int, rng: np.random.Generator) -> pa.T
 def measure(groups: int, queries: int, minutes: int) -> Measured:
     """Take and answer ROUNDS panes."""
     rng, config, before = np.random.default_rng(3), Config(ring_bytes_max=1 << 40), peak_bytes()
-    took: list[tuple[float, float, int]] = []
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         disk = Disk(Path(folder))
         for part in ("rounds", "panes", "folded"):
@@ -115,8 +114,7 @@ def measure(groups: int, queries: int, minutes: int) -> Measured:
             for i, sql in enumerate(texts(queries, minutes))
         ]
         rings.assign([Registered(i, query, 1) for i, query in enumerate(bound)], ORDERS)
-        for number in range(ROUNDS):
-            took.append(_round(rings, answering, number, groups, rng))
+        took = [_round(rings, answering, number, groups, rng) for number in range(ROUNDS)]
         rings.rest()
     timed = took[ROUNDS // 2 :]
     take_s, answer_s, answers = (float(np.median([t[i] for t in timed])) for i in range(3))

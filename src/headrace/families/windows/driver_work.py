@@ -82,8 +82,11 @@ class DriverWork:
         chosen = place.ledger.chosen(NAME, Chosen)
         newest = place.ledger.newest
         told = {} if newest is None else place.ledger.stats(newest)
-        exceptions = figures_of(told).exceptions
-        self._rings = Rings(place.disk, place.ledger, place.config, chosen.cutting, exceptions)
+        figures = figures_of(told)
+        self._rings = Rings(
+            place.disk, place.ledger, place.config, chosen.cutting, figures.exceptions
+        )
+        self._held_before = figures.ring_bytes
         self._answering = Answering()
         self._load_meter = LoadMeter()
         self._edges = edges
@@ -107,8 +110,9 @@ class DriverWork:
 
     @property
     def nbytes(self) -> int:
-        """What it holds, weighed every few rounds."""
-        return self._rings.nbytes
+        """What it holds, weighed every few rounds; before the first of them, what it held when it
+        last ran."""
+        return self._rings.nbytes or self._held_before
 
     @property
     def loads(self) -> Mapping[frozenset[str], Load]:

@@ -1,15 +1,18 @@
 """Rounds of shards as Spark jobs: one that leaves each shard its part, one that answers.
 
 The first needs the rows of the round, and goes on while the round before is answered; the second
-needs none.  What comes back to the driver are reports: counts, and names of files.
+needs none.  What comes back to the driver are reports: counts, and names of files.  Only of a small
+round the driver sees the panes: it writes the parts itself.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +24,7 @@ from headrace.families.windows.shards.seating import Seat
 from headrace.families.windows.shards.shard import (
     FoldTask,
     PartReport,
+    PartTask,
     Place,
     ShardReport,
     ShardTask,
@@ -28,6 +32,7 @@ from headrace.families.windows.shards.shard import (
     fold_parts,
     write_part,
 )
+from headrace.runtime.collecting import to_arrow
 from headrace.runtime.family import Batch
 from headrace.runtime.faults import is_worker_gone
 from headrace.sql.tree import Column
@@ -59,9 +64,12 @@ class SparkShards:
         names = [key_name(all_keys(cuts).index(key)) for key in self._columns(cuts)]
         # the number of a partition is that of its shard: Spark tells both by the same hash
         number = f"CAST(pmod(hash({', '.join(names)}), {self._count}) AS INT) AS {SHARD}"
-        shards = cells.selectExpr("*", number).repartition(self._count, *names)
-        work = _taking(self._place, round_id, cuts, self._place.config.cut_rows_max)
-        return self._tried(shards, work, PartReport)
+        numbered = cells.selectExpr("*", number)
+        task = PartTask(self._place, round_id, cuts, self._place.config.cut_rows_max)
+        if batch.is_small:  # a task for each shard would take longer than the driver
+            return [write_part(own, task, shard) for shard, own in by_shard(to_arrow(numbered))]
+        shards = numbered.repartition(self._count, *names)
+        return self._tried(lambda: _collected(shards, _taking(task)))
 
     def collect(self, batch: Batch, cuts: Cuts) -> None:
         """The aggregate alone, to see whether it fails."""
@@ -69,16 +77,27 @@ class SparkShards:
 
     def answer(self, task: ShardTask, seats: Mapping[int, Seat]) -> list[ShardReport]:
         """The round of every shard."""
-        assert self._session is not None, "a round is taken before it is answered"
-        work = _answering(task, self._told(task.seats, seats))
-        numbers = self._session.range(0, self._count, 1, self._count)
-        return self._tried(numbers, work, ShardReport)
+        told = self._told(task.seats, seats)
+
+        def answer(shards: Iterable[int]) -> Iterator[ShardReport]:
+            return (answer_shard(shard, task, lambda: told.value) for shard in shards)
+
+        return self._each(answer)
 
     def fold(self, task: FoldTask) -> list[PartReport]:
         """The log of every shard."""
-        assert self._session is not None, "a round is taken before one is folded"
-        numbers = self._session.range(0, self._count, 1, self._count)
-        return self._tried(numbers, _folding(task), PartReport)
+
+        def fold(shards: Iterable[int]) -> Iterator[PartReport]:
+            return (fold_parts(shard, task) for shard in shards)
+
+        return self._each(fold)
+
+    def _each(self, work: Callable[[Iterable[int]], Iterator[T]]) -> list[T]:
+        """A task for each shard.  They read no rows: planning a DataFrame would take as long as
+        they do."""
+        assert self._session is not None, "a round is taken first"
+        numbers = self._session.sparkContext.parallelize(range(self._count), self._count)
+        return self._tried(lambda: numbers.mapPartitions(work).collect())
 
     def close(self) -> None:
         if self._seats is not None:
@@ -104,61 +123,54 @@ class SparkShards:
             self._seats = version, self._session.sparkContext.broadcast(dict(seats))
         return self._seats[1]
 
-    def _tried(self, frame: DataFrame, work: Work, kind: type[T]) -> list[T]:
-        """Again when a worker was killed under it, which local Spark does not do: what it held is
-        made anew, and each attempt names its own files."""
+    def _tried(self, job: Callable[[], list[T]]) -> list[T]:
+        """By shard.  Again when a worker was killed under it, which local Spark does not do: what it
+        held is made anew, and each attempt names its own files."""
         for _ in range(self._place.config.worker_tries - 1):
             try:
-                return _collected(frame, work, kind)
+                return _in_order(job())
             except Exception as error:
                 if not is_worker_gone(error):
                     raise
-        return _collected(frame, work, kind)
+        return _in_order(job())
 
 
-def _collected(frame: DataFrame, work: Work, kind: type[T]) -> list[T]:
-    """What the tasks report, by shard."""
+def _in_order(reports: list[T]) -> list[T]:
+    return sorted(reports, key=lambda report: report.shard)
+
+
+def _collected(frame: DataFrame, work: Work) -> list[PartReport]:
+    """What the tasks report."""
     packed = frame.mapInArrow(work, REPORT).toArrow().column(0).to_pylist()
-    found = [one for one in map(pickle.loads, packed) if isinstance(one, kind)]
-    return sorted(found, key=lambda report: report.shard)
+    found: list[PartReport] = [pickle.loads(one) for one in packed]
+    return found
+
+
+def by_shard(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each shard that has some."""
+    numbers = table.column(SHARD).to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    table = table.drop_columns([SHARD]).take(pa.array(order))
+    shards, starts = np.unique(numbers[order], return_index=True)
+    for shard, (start, stop) in zip(
+        shards.tolist(), pairwise([*starts.tolist(), numbers.size]), strict=True
+    ):
+        yield shard, table.slice(start, stop - start)
 
 
 # -- on executors ------------------------------------------------------------------------------------
 
 
-def _taking(place: Place, round_id: int, cuts: Cuts, rows_max: int) -> Work:
+def _taking(task: PartTask) -> Work:
     def take(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found = [batch for batch in batches if batch.num_rows]
         if not found:
             return
         context = TaskContext.get()
         assert context is not None
-        shard = context.partitionId()
-        table = pa.Table.from_batches(found)
-        assert table.column(SHARD).to_numpy().min() == table.column(SHARD).to_numpy().max() == shard
-        table = table.drop_columns([SHARD])
-        yield _packed(write_part(table, place, round_id, cuts, shard, rows_max))
+        ((shard, table),) = by_shard(pa.Table.from_batches(found))
+        assert shard == context.partitionId(), "Spark has told shards apart by another hash"
+        report = pickle.dumps(write_part(table, task, shard))
+        yield pa.record_batch([pa.array([report], pa.binary())], names=["report"])
 
     return take
-
-
-def _answering(task: ShardTask, seats: Broadcast[Mapping[int, Seat]]) -> Work:
-    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for shard in batch.column(0).to_pylist():
-                yield _packed(answer_shard(shard, task, lambda: seats.value))
-
-    return answer
-
-
-def _folding(task: FoldTask) -> Work:
-    def folding(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for shard in batch.column(0).to_pylist():
-                yield _packed(fold_parts(shard, task))
-
-    return folding
-
-
-def _packed(report: object) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([pickle.dumps(report)], pa.binary())], names=["report"])

@@ -76,15 +76,24 @@ class PartReport:
     mark: FileMark | None = None
 
 
-def write_part(
-    table: pa.Table, place: Place, round_id: int, cuts: Cuts, shard: int, rows_max: int
-) -> PartReport:
-    """Write what Spark left for a shard; more than `rows_max` rows are counted only."""
+@dataclass(frozen=True, slots=True)
+class PartTask:
+    """A round whose parts are written; more than `rows_max` rows of a part are counted only."""
+
+    place: Place
+    round_id: int
+    cuts: Cuts
+    rows_max: int
+
+
+def write_part(table: pa.Table, task: PartTask, shard: int) -> PartReport:
+    """Write what Spark left for a shard."""
     census, panes = count_kinds(table)
-    if not 0 < panes.num_rows <= rows_max:
+    if not 0 < panes.num_rows <= task.rows_max:
         return PartReport(shard, census, panes.num_rows)
-    path = part_path(place.folder, round_id, shard, uuid.uuid4().hex[:16])
-    found = write_panes(place.disk, path, round_id, None, None, cuts, panes)
+    path = part_path(task.place.folder, task.round_id, shard, uuid.uuid4().hex[:16])
+    disk = task.place.disk
+    found = write_panes(disk, path, task.round_id, None, None, task.cuts, panes)
     return PartReport(shard, census, panes.num_rows, found.mark)
 
 
