@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
@@ -41,6 +42,7 @@ VIEW = "headrace_sharded"
 WHO = "shards"
 REPORT = "report BINARY"
 SHARD = "shard"
+WRITERS = 8  # that wait for the disk together
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 T = TypeVar("T", PartReport, ShardReport)
 
@@ -56,6 +58,7 @@ class SparkShards:
         self._keys = keys
         self._count = count
         self._session: SparkSession | None = None
+        self._writers = ThreadPoolExecutor(WRITERS, "headrace-parts")
         self._seats: tuple[str, Broadcast[Mapping[int, Seat]]] | None = None
 
     def take(self, batch: Batch, round_id: int, cuts: Cuts) -> list[PartReport]:
@@ -67,7 +70,8 @@ class SparkShards:
         numbered = cells.selectExpr("*", number)
         task = PartTask(self._place, round_id, cuts, self._place.config.cut_rows_max)
         if batch.is_small:  # a task for each shard would take longer than the driver
-            return [write_part(own, task, shard) for shard, own in by_shard(to_arrow(numbered))]
+            own = dict(by_shard(to_arrow(numbered)))
+            return list(self._writers.map(lambda shard: write_part(own[shard], task, shard), own))
         shards = numbered.repartition(self._count, *names)
         return self._tried(lambda: _collected(shards, _taking(task)))
 
