@@ -86,7 +86,6 @@ class DriverWork:
         self._rings = Rings(
             place.disk, place.ledger, place.config, chosen.cutting, figures.exceptions
         )
-        self._held_before = figures.ring_bytes
         self._answering = Answering()
         self._load_meter = LoadMeter()
         self._edges = edges
@@ -110,9 +109,8 @@ class DriverWork:
 
     @property
     def nbytes(self) -> int:
-        """What it holds, weighed every few rounds; before the first of them, what it held when it
-        last ran."""
-        return self._rings.nbytes or self._held_before
+        """What it holds, weighed every few rounds."""
+        return self._rings.nbytes
 
     @property
     def loads(self) -> Mapping[frozenset[str], Load]:

@@ -7,7 +7,6 @@ which is decided by counts, committed with the round, and never taken back.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -51,9 +50,10 @@ class WindowsWork:
         self._may_choose = True
         """Whether some query could be in shards, as far as is known."""
         self._handed: dict[int, Share] = {}
-        self._took_s: deque[float] = deque(maxlen=SLOW_ROUNDS)
+        self._next, self._held = self._remembered()
+        self._took_s: dict[int, float] = {}
         self._load_meter = LoadMeter()
-        self.wants_replan = False
+        self._has_handed_over = False
         self.shards: ShardedWork | None = None
         chosen = place.ledger.chosen(NAME, Chosen)
         if chosen.sharding is not None:
@@ -80,6 +80,19 @@ class WindowsWork:
         """Its aggregate goes through all rows, those that do not count among them."""
         return self.reads_rows
 
+    @property
+    def wants_replan(self) -> bool:
+        if self.shards is None:
+            return self._may_choose and bool(self._why_sharding())
+        return self._has_handed_over
+
+    def _remembered(self) -> tuple[int, dict[int, int]]:
+        """The next round, and what the driver held in those before."""
+        ledger = self._place.ledger
+        told = {r: ledger.stats(ledger.read(r)) for r in ledger.rounds[-2:]}
+        held = {r: figures_of(own).ring_bytes for r, own in told.items()}
+        return max(told, default=-1) + 1, held
+
     # -- who answers what --------------------------------------------------------------------------
 
     def replan(self, change: Change) -> None:
@@ -88,7 +101,7 @@ class WindowsWork:
             i: self._shares[i] if i in self._shares else self._share(own)
             for i, own in self._queries.items()
         }
-        self.wants_replan = False
+        self._has_handed_over = False
         self._may_choose |= bool(change.comes or change.goes)
         self._choose()
         sharded = self._sharded()
@@ -138,36 +151,41 @@ class WindowsWork:
         self.shards = self._open_shards(found, Chosen())
 
     def _why_sharding(self) -> str:
-        limit, ms_max = self._place.config.driver_state_bytes_max, self._place.config.driver_ms_max
-        if not limit:
+        """By what is known of rounds up to the one before the last, which have been committed
+        whenever this is asked: so an engine that starts again begins with the same round."""
+        config, known = self._place.config, self._next - 2
+        if not config.driver_state_bytes_max:
             return "driver_state_bytes_max = 0"
-        if self.driver.nbytes > limit:
-            return (
-                f"the driver held {self.driver.nbytes:,} bytes, more than "
-                f"driver_state_bytes_max = {limit:,}"
-            )
-        slow_ms = int(1_000 * min(self._took_s, default=0.0))
-        if len(self._took_s) == SLOW_ROUNDS and slow_ms > ms_max:
-            return f"the driver worked {slow_ms:,} ms on each round, more than driver_ms_max = {ms_max:,}"
+        if self._next % LOOK_ROUNDS:
+            return ""
+        held = self._held.get(known, 0)
+        if held > config.driver_state_bytes_max:
+            limit = f"driver_state_bytes_max = {config.driver_state_bytes_max:,}"
+            return f"the driver held {held:,} bytes, more than {limit}"
+        took_s = [self._took_s.get(known - i, 0.0) for i in range(SLOW_ROUNDS)]
+        if 1_000 * min(took_s) > config.driver_ms_max:
+            limit = f"driver_ms_max = {config.driver_ms_max:,}"
+            return f"the driver worked {1_000 * min(took_s):,.0f} ms on a round, more than {limit}"
         return ""
 
     def _learn(self, round: Round, watch: Stopwatch) -> None:
-        """Whether the next round is to be planned otherwise."""
+        """What later rounds are planned by."""
         if self.shards is None:
-            took_s = watch.seconds.get("roll", 0.0) + watch.seconds.get("answer", 0.0)
-            self._took_s.append(took_s)
-            is_time = self._may_choose and round.id % LOOK_ROUNDS == LOOK_ROUNDS - 1
-            self.wants_replan = is_time and bool(self._why_sharding())
+            self._held[round.id] = self.driver.nbytes
+            self._took_s[round.id] = sum(watch.seconds.get(s, 0.0) for s in ("roll", "answer"))
+            self._held.pop(round.id - SLOW_ROUNDS - 2, None)
+            self._took_s.pop(round.id - SLOW_ROUNDS - 2, None)
         else:
-            own, passed_us = self.shards.sharding, round.watermark_us
-            self.wants_replan = not all(
-                own.is_handed_over(i, s, passed_us) for i, s in self._handed.items()
+            sharding, passed_us = self.shards.sharding, round.watermark_us
+            self._has_handed_over = not all(
+                sharding.is_handed_over(i, s, passed_us) for i, s in self._handed.items()
             )
 
     # -- a round -----------------------------------------------------------------------------------
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         """The driver's part first, if it has one."""
+        self._next = round.id + 1
         own = self.driver.read(batch, round, watch)
         if own.faults or not self._has_sharded:
             return replace(own, answer=partial(self._answer, own, None))
