@@ -44,6 +44,7 @@ class ShardsFigures:
     longest_s: float = 0.0
     process_bytes: int = 0
     exceptions: tuple[Elsewhere, ...] = ()
+    next_united: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +88,13 @@ def measured_line(own: WindowsFigures) -> list[str]:
     return [
         f"unshared, at least {own.unshared_s:.1f} s",
         f"rings of {own.ring_bytes / 1e6:,.1f} MB, pane log of {own.log_bytes / 1e6:,.1f} MB in {files}",
+        *([] if own.shards is None else [_shards_line(own.shards)]),
     ]
+
+
+def _shards_line(own: ShardsFigures) -> str:
+    anew = "" if not own.anew else f", {own.anew:,} of them made from the log"
+    return (
+        f"{own.count:,} shards of {own.ring_bytes / 1e6:,.1f} MB in all{anew}, the longest took "
+        f"{own.longest_s:.3f} s, their pane log {own.log_bytes / 1e6:,.1f} MB"
+    )

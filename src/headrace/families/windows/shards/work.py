@@ -183,7 +183,7 @@ class ShardedWork:
         return ShardsOutcome(
             outcome,
             taken,
-            self._figures(reports),
+            self._figures(taken, reports),
             self.sharding,
             _summed(r.groups for r in reports),
             _summed(r.selectivity for r in reports),
@@ -207,7 +207,7 @@ class ShardedWork:
         outcome.keep[FOLDER] = self._log.keep_from(horizon)
         outcome.held = self._log.held
 
-    def _figures(self, reports: Sequence[ShardReport]) -> ShardsFigures:
+    def _figures(self, taken: Taken, reports: Sequence[ShardReport]) -> ShardsFigures:
         return ShardsFigures(
             self.sharding.keys,
             self.sharding.count,
@@ -222,6 +222,7 @@ class ShardedWork:
             max((r.seconds for r in reports), default=0.0),
             max((r.process_bytes for r in reports), default=0),
             self.seating.placements.exceptions,
+            taken.cutting.united,
         )
 
     # -- rest --------------------------------------------------------------------------------------
