@@ -10,6 +10,11 @@ from pyspark.sql import SparkSession
 
 import headrace
 from headrace.config import Config
+from headrace.families.windows.figures import figures_of
+from headrace.families.windows.job import WindowsWork
+from headrace.families.windows.sharing import WindowsPlan
+from headrace.forecast import recent_stats
+from headrace.runtime.ledger import Ledger
 from tests.streams import EPOCH_US, write_file
 
 DDL = "k BIGINT, side STRING, x DOUBLE, n INT, ts TIMESTAMP"
@@ -109,6 +114,38 @@ def test_shards_answer_as_the_driver_does(spark: SparkSession, tmp_path: Path) -
         assert (told["queries"], told["keys"], told["count"], told["anew"]) == (3, ["k"], 3, 0)
         first = eng.statistics("s")[0].figures["windows"]["shards"]
         assert first["anew"] == 3 and not told["homeless"]
+        shown = eng.explain()
+        assert "windows in shards, on executors: 3 queries" in shown
+        assert "told apart by k, into 3, as driver_state_bytes_max = 0" in shown
+        assert "in shards" in eng.explain("sums") and "in shards" not in eng.explain("sides")
+
+
+def test_shards_are_opened_again_in_the_same_process(spark: SparkSession, tmp_path: Path) -> None:
+    race = Race(spark, tmp_path, SHARDED)
+    with race.open() as eng:
+        eng.add_many(QUERIES)
+        for _ in range(2):
+            race.feed(2)
+            eng.run()
+        assert shards_of(eng)["count"] == 3
+        assert plan_of(eng) == running(eng), "what EXPLAIN shows is what runs"
+
+
+def plan_of(eng: headrace.Engine) -> Any:
+    """What the driver's and the shards' aggregates are, as EXPLAIN has it."""
+    windows = eng._plans.by_family["windows"]
+    eng.explain()
+    assert isinstance(windows, WindowsPlan)
+    history = recent_stats(Ledger(eng.home.disk, eng.home.stream_folder("s")))
+    shards = figures_of(history[-1]).shards
+    assert shards is not None
+    return [own.made(history)[0] for own in windows._of("s").sides(shards)]
+
+
+def running(eng: headrace.Engine) -> Any:
+    work = eng._pipelines.by_name["s"]._works["windows"]
+    assert isinstance(work, WindowsWork) and work.shards is not None
+    return [work.driver._rings.cutting.cuts(), work.shards.seating.cutting.cuts()]
 
 
 def test_queries_come_and_go_and_shards_are_made_anew(spark: SparkSession, tmp_path: Path) -> None:

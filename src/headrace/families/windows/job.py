@@ -8,7 +8,7 @@ which is decided by counts, committed with the round, and never taken back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 from headrace.catalog.catalog import Registered
@@ -216,7 +216,7 @@ class WindowsWork:
     def _note(self, outcome: Outcome, sharding: Sharding, chosen: Chosen) -> None:
         """Commit what was decided, beside the driver's own."""
         own = outcome.choices.get(NAME, {})
-        more = {"sharding": asdict(sharding), "shard_cutting": asdict(chosen.shard_cutting)}
+        more = {"sharding": encode(sharding), "shard_cutting": encode(chosen.shard_cutting)}
         outcome.choices[NAME] = {**own, **more}
 
     def _measure(self, outcome: Outcome, found: ShardsOutcome, round: Round) -> None:
