@@ -158,7 +158,8 @@ def test_windows_in_shards_are_sparks_answer_long(
 
 
 def in_shards(shards: int, limit: int) -> Config:
-    return Config.of(driver_state_bytes_max=limit, shards=shards)
+    small = (0, Config().one_task_bytes_max)[shards % 2]
+    return Config.of(driver_state_bytes_max=limit, shards=shards, one_task_bytes_max=small)
 
 
 @pytest.mark.nightly

@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from typing import TypeVar
 
@@ -104,8 +105,10 @@ class SparkShards:
         return self._tried(lambda: numbers.mapPartitions(work).collect())
 
     def close(self) -> None:
+        """Spark may be gone already."""
         if self._seats is not None:
-            self._seats[1].unpersist()
+            with suppress(Exception):
+                self._seats[1].destroy()
             self._seats = None
 
     def _columns(self, cuts: Cuts) -> list[Column]:

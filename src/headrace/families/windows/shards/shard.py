@@ -164,15 +164,6 @@ class ShardReport:
     process_bytes: int = 0
 
 
-@dataclass(slots=True)
-class _Own:
-    """The rings of a shard as this process has them, and the name they were left under."""
-
-    token: str
-    held: Held
-
-
-_own: dict[tuple[str, int], _Own] = {}
 _answering: list[Answering] = []
 
 
@@ -196,25 +187,15 @@ def answer_shard(
     report.nbytes, report.selectivity = rings.nbytes, rings.selectivity
     report.groups = count_groups((slot, len(own)) for slot, own in rings.keys.slots.items())
     report.is_kept = states.put(task.leaves, held)
-    if report.is_kept and held.is_whole:
-        _own[place.run, shard] = _Own(task.leaves, held)
     report.seconds, report.process_bytes = perf_counter() - began_s, peak_bytes()
     return report
 
 
 def _taken(shard: int, task: ShardTask, states: StateFiles) -> Held | None:
     """The rings as the round before has left them."""
-    place = task.place
-    for key in [key for key in _own if key[0] != place.run]:
-        del _own[key]
-    own = _own.pop((place.run, shard), None)
-    if not task.expects:
-        return None
-    if own is not None and own.token == task.expects and states.retake(task.expects):
-        return own.held
-    held = states.take(task.expects)
+    held = states.take(task.expects) if task.expects else None
     if held is not None:
-        held.state.wake(place.disk, place.folder, shard)
+        held.state.wake(task.place.disk, task.place.folder, shard)
     return held
 
 

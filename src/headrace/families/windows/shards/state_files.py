@@ -48,8 +48,6 @@ class Held:
     segments: dict[int, Segment] = field(default_factory=dict)
     """By the address they are mapped at."""
     maps: list[mmap.mmap] = field(default_factory=list)
-    is_whole: bool = False
-    """Whether all its large arrays lie in files, so that whoever holds it may go on with it."""
 
 
 class StateFiles:
@@ -70,11 +68,6 @@ class StateFiles:
         except (OSError, EOFError, pickle.PickleError, ValueError):
             return None
 
-    def retake(self, token: str) -> bool:
-        """Whether a state that this process still holds has been left by it, and by nobody else,
-        under this name; it is then ours again."""
-        return self._taken(token) is not None
-
     def _taken(self, token: str) -> Path | None:
         for folder in self._folders:
             mine = folder / f"{uuid.uuid4().hex}.taken"
@@ -85,8 +78,7 @@ class StateFiles:
 
     def put(self, token: str, held: Held) -> bool:
         """Leave the state under a new name.  False where there is no room for it: then it is not
-        there.  Arrays that were made since it was taken are copied; who goes on with the state
-        takes it again."""
+        there.  Arrays that were made since it was taken are copied."""
         apart: list[pickle.PickleBuffer] = []
 
         def lies_apart(buffer: pickle.PickleBuffer) -> bool:
@@ -98,14 +90,13 @@ class StateFiles:
         body = pickle.dumps(held.state, 5, buffer_callback=lies_apart)
         for folder in self._folders:
             with suppress(OSError):
-                found = [_segment_of(buffer.raw(), held, folder) for buffer in apart]
+                segments = [_segment_of(buffer.raw(), held, folder) for buffer in apart]
                 aside = folder / f"{token}.part"
                 with open(aside, "wb", opener=private) as file:
-                    pickle.dump([segment for segment, _ in found], file, 5)
+                    pickle.dump(segments, file, 5)
                     file.write(body)
-                self._remove_but({segment.path for segment, _ in found} | {str(aside)})
+                self._remove_but({segment.path for segment in segments} | {str(aside)})
                 os.rename(aside, folder / f"{token}.state")
-                held.is_whole = not any(is_new for _, is_new in found)
                 return True
         self._remove_but(set())
         return False
@@ -130,11 +121,11 @@ def _opened(segments: Sequence[Segment], body: bytes) -> Held:
     return held
 
 
-def _segment_of(data: memoryview, held: Held, folder: Path) -> tuple[Segment, bool]:
-    """Where the array lies, and whether it lay nowhere before."""
+def _segment_of(data: memoryview, held: Held, folder: Path) -> Segment:
+    """Where the array lies; it is written if it lies nowhere yet."""
     known = held.segments.get(_address(data))
     if known is not None and known.size == data.nbytes:
-        return known, False
+        return known
     segment = Segment(str(folder / f"{uuid.uuid4().hex}.array"), data.nbytes)
     with open(segment.path, "x+b", opener=private) as file:
         try:
@@ -145,7 +136,7 @@ def _segment_of(data: memoryview, held: Held, folder: Path) -> tuple[Segment, bo
         except OSError:
             os.unlink(segment.path)
             raise
-    return segment, True
+    return segment
 
 
 def _address(data: object) -> int:
