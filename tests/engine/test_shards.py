@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 import headrace
 from headrace.config import Config
 from headrace.families.windows.figures import figures_of
 from headrace.families.windows.job import WindowsWork
+from headrace.families.windows.shards import job
+from headrace.families.windows.shards.shard import ShardTask, answer_shard
 from headrace.families.windows.sharing import WindowsPlan
 from headrace.forecast import recent_stats
 from headrace.runtime.ledger import Ledger
@@ -194,3 +197,25 @@ def test_old_rounds_of_shards_are_folded(spark: SparkSession, tmp_path: Path) ->
         assert told["log_files"] < 3 * 12, "of twelve rounds"
     folded = list((tmp_path / "shards" / "race" / "streams" / "s" / "shards" / "folded").iterdir())
     assert folded and len(folded) % 3 == 0, "all shards fold the same rounds"
+
+
+def test_a_worker_that_dies_takes_its_shard_with_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task is tried again, and the shard made anew."""
+    mark = tmp_path / "felled"
+
+    def dying(shard: int, task: ShardTask, seats: Any) -> Any:
+        import os
+        import signal
+
+        report = answer_shard(shard, task, seats)
+        if (shard, task.round.id) == (1, 2) and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return report
+
+    monkeypatch.setattr(job, "answer_shard", dying)
+    with compare(spark, tmp_path, SHARDED, QUERIES) as eng:
+        rounds = [s.figures["windows"]["shards"]["anew"] for s in eng.statistics("s")]
+    assert mark.exists() and rounds[0] == 3 and rounds[1] == 0 < rounds[2]

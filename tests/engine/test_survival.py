@@ -70,7 +70,8 @@ def test_two_kills_leave_the_answers_of_shards(spark: SparkSession, tmp_path: Pa
     """The memory in which shards lie goes with the run; they are made anew from their logs."""
     expected = undisturbed(spark, tmp_path / "whole", "shards")
     (tmp_path / "killed").mkdir()
-    hits = kill_and_restart(CHILD, tmp_path / "killed", "shards", [at(2, 1), at(6, 4, 0.002)])
+    kills = [at(2, 1, 0.05), at(5, 4, 0.002)]
+    hits = kill_and_restart(CHILD, tmp_path / "killed", "shards", kills)
     assert hits == 2
     check_same(tmp_path / "killed" / "race", "shards", expected)
 

@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 from pyspark import Broadcast, TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from headrace.families.windows.aggregation.aggregate import aggregate_sql, all_keys, key_name
 from headrace.families.windows.aggregation.declaring import DeclaredEdges
@@ -34,6 +34,7 @@ from headrace.families.windows.shards.shard import (
     fold_parts,
     write_part,
 )
+from headrace.quoting import quote_name
 from headrace.runtime.collecting import to_arrow
 from headrace.runtime.family import Batch
 from headrace.runtime.faults import is_worker_gone
@@ -43,6 +44,7 @@ VIEW = "headrace_sharded"
 WHO = "shards"
 REPORT = "report BINARY"
 SHARD = "shard"
+SENT_SHARE = 0.5  # of the rows of a round: where grouping leaves more, rows are sent as they are
 WRITERS = 8  # that wait for the disk together
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 T = TypeVar("T", PartReport, ShardReport)
@@ -59,12 +61,15 @@ class SparkShards:
         self._keys = keys
         self._count = count
         self._session: SparkSession | None = None
+        self._rows_first = False
         self._writers = ThreadPoolExecutor(WRITERS, "headrace-parts")
         self._seats: tuple[str, Broadcast[Mapping[int, Seat]]] | None = None
 
     def take(self, batch: Batch, round_id: int, cuts: Cuts) -> list[PartReport]:
         """Aggregate the rows of a round, and write each shard its part."""
-        cells = self._cells(batch, cuts)
+        # several groupings are columns of their own, by which Spark would exchange once more
+        rows_first = self._rows_first and not batch.is_small and len(cuts.cuts) == 1
+        cells = self._cells(batch, cuts, rows_first)
         names = [key_name(all_keys(cuts).index(key)) for key in self._columns(cuts)]
         # the number of a partition is that of its shard: Spark tells both by the same hash
         number = f"CAST(pmod(hash({', '.join(names)}), {self._count}) AS INT) AS {SHARD}"
@@ -73,8 +78,11 @@ class SparkShards:
         if batch.is_small:  # a task for each shard would take longer than the driver
             own = dict(by_shard(to_arrow(numbered)))
             return list(self._writers.map(lambda shard: write_part(own[shard], task, shard), own))
-        shards = numbered.repartition(self._count, *names)
-        return self._tried(lambda: _collected(shards, _taking(task)))
+        shards = numbered if rows_first else numbered.repartition(self._count, *names)
+        found = self._tried(lambda: _collected(shards, _taking(task)))
+        rows, left = sum(r.census.rows for r in found), sum(r.rows for r in found)
+        self._rows_first = left > SENT_SHARE * rows
+        return found
 
     def collect(self, batch: Batch, cuts: Cuts) -> None:
         """The aggregate alone, to see whether it fails."""
@@ -115,8 +123,13 @@ class SparkShards:
         own = {key.name: key for key in all_keys(cuts) if isinstance(key, Column)}
         return [own[name] for name in self._keys]
 
-    def _cells(self, batch: Batch, cuts: Cuts) -> DataFrame:
+    def _cells(self, batch: Batch, cuts: Cuts, rows_first: bool = False) -> DataFrame:
+        """The aggregate.  `rows_first`: rows go to their shards before they are grouped there, which
+        costs one exchange instead of two."""
         frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
+        if rows_first:
+            keys = [functions.col(quote_name(name)) for name in self._keys]
+            frame = frame.repartition(self._count, *keys)
         frame.createOrReplaceTempView(VIEW)
         self._session = session = frame.sparkSession
         self._edges.declare(session, WHO, cuts.edges)
