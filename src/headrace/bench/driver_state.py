@@ -43,7 +43,7 @@ FIELDS = (
 )
 ORDERS = Relation("orders", "none:", FIELDS, "ts")
 ROUNDS = 18  # of a pane each; the last half is timed
-SHAPES = 50
+SHAPES = 40
 
 
 @dataclass(frozen=True, slots=True)

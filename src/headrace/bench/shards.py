@@ -34,7 +34,7 @@ from headrace.bench.shards_run import Drained
 from headrace.errors import HeadraceError
 from headrace.records import decode
 
-SHARDS = 8
+SHARDS = 2 * (os.cpu_count() or 1)
 FORMS = {"driver": 1 << 62, "shards": 0}
 """By the limit on what the driver may hold."""
 WANTED_AT, WANTED = 100_000, 1.3

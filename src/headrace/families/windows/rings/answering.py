@@ -8,7 +8,7 @@ types are stored together.  So the cost of a round is arrays and different expre
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +27,7 @@ from headrace.families.windows.measures import (
     places_in,
 )
 from headrace.families.windows.plan import Program
-from headrace.families.windows.rings.handing_over import counts_until
+from headrace.families.windows.rings.handing_over import NEVER, Until, counts_until
 from headrace.families.windows.rings.ring_members import Closed
 from headrace.families.windows.rollup.feed import Floats
 from headrace.families.windows.rollup.key_space import KeySpace
@@ -49,19 +49,14 @@ class Answering:
         self._compiled: dict[Expr, Finish] = {}
 
     def finish(
-        self,
-        closed: Sequence[Closed],
-        keys: KeySpace,
-        faults: dict[int, str],
-        until: Mapping[int, int] | None = None,
+        self, closed: Sequence[Closed], keys: KeySpace, faults: dict[int, str], until: Until = NEVER
     ) -> Iterator[tuple[list[Block], int]]:
-        """Blocks of answers and their number, ROWS_MAX rows or little more at a time.  `until`: of
-        these queries only windows that start before (`handing_over.py`).
+        """Blocks of answers and their number, ROWS_MAX rows or little more at a time.
 
         Queries whose expressions fail go to `faults`; those that are there already are left out.
         What a query answered in an earlier piece of the round stays: it is right."""
         table = _RingTable(closed, keys, self._lines)
-        due = _due(closed, until or {})
+        due = _due(closed, until)
         if faults:
             due = due.at(np.flatnonzero(~np.isin(due.ids, list(faults))))
         before = np.cumsum(due.counts) - due.counts
@@ -170,7 +165,7 @@ class _Due:
         return _Due(self.programs, *(a[places] for a in arrays))
 
 
-def _due(closed: Sequence[Closed], until: Mapping[int, int]) -> _Due:
+def _due(closed: Sequence[Closed], until: Until) -> _Due:
     """The queries that have answers, those with columns of the same types together, then those of
     one program."""
     numbers: dict[int, int] = {}
@@ -179,8 +174,7 @@ def _due(closed: Sequence[Closed], until: Mapping[int, int]) -> _Due:
     base = 0
     for ring in closed:
         sitting, offsets = ring.members, ring.answers.offsets
-        counts = (offsets[1:] - offsets[:-1])[sitting.shapes]
-        counts = counts_until(ring, counts, until) if until else counts
+        counts = counts_until(ring, (offsets[1:] - offsets[:-1])[sitting.shapes], until)
         due = counts.nonzero()[0]
         for program in sitting.programs:
             if id(program) not in numbers:

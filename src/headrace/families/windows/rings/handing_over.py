@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from headrace.families.windows.rings.ring_members import Closed
 
 Ints = NDArray[np.int64]
+Until = Mapping[int, int]
+"""Query id → windows of it that start at this time, or later, others answer."""
+NEVER: Until = {}
 
 
-def counts_until(ring: Closed, counts: Ints, until: Mapping[int, int]) -> Ints:
+def counts_until(ring: Closed, counts: Ints, until: Until) -> Ints:
     """How many answers of a ring are for each of its members, if these ones are answered only for
     windows that start before a time; of a shape the earlier windows come first."""
     sitting, answers = ring.members, ring.answers
-    handed = [i for i, query_id in enumerate(sitting.ids.tolist()) if query_id in until]
+    handed = [i for i, q in enumerate(sitting.ids.tolist()) if q in until] if until else []
     if not handed:
         return counts
     found, grain_us = counts.copy(), ring.standing.plan.grain_us
