@@ -64,6 +64,13 @@ class Config:
     sketch_bytes_max: int = 1 << 30
     sketch_registers_max: int = 1 << 16
     sketch_accuracy_max: int = 1_000_000
+    # windows in shards, once the driver holds more than this, or works longer on each round: into
+    # how many parts groups are told apart, and where executors hold them between rounds (memory, or
+    # the machine's temporary files, if it is not named)
+    driver_state_bytes_max: int = 2 << 30
+    driver_ms_max: int = 10_000
+    shards: int = 8
+    shard_folder: str = ""
     # joins
     join_rows_max: int = 10_000_000
     join_pairs_max: int = 50_000_000

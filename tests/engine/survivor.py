@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -100,7 +100,12 @@ LONG: tuple[Step, ...] = (
     Drop("odd"),
     Read(14),
 )
-FORMS = {"short": SHORT, "long": LONG}
+FORMS = {"short": SHORT, "long": LONG, "shards": SHORT, "handed": LONG}
+CONFIGS = {
+    "shards": replace(CONFIG, driver_state_bytes_max=0, shards=2),
+    "handed": replace(CONFIG, driver_state_bytes_max=1, shards=3),
+}
+"""Of the forms whose windows are in shards: from the first round on, or after some."""
 
 
 def rows_of(index: int) -> pa.Table:
@@ -127,7 +132,8 @@ def rows_of(index: int) -> pa.Table:
 def survive(folder: Path, form: str, spark: SparkSession | None = None) -> None:
     """All steps that the home does not have yet, in order."""
     (folder / "src").mkdir(parents=True, exist_ok=True)
-    with headrace.Engine(folder / "race", spark=spark, config=CONFIG) as eng:
+    config = CONFIGS.get(form, CONFIG)
+    with headrace.Engine(folder / "race", spark=spark, config=config) as eng:
         source = f"parquet:{folder / 'src'}?maxFilesPerTrigger=1"
         eng.create_stream("s", source, schema=DDL, time="ts", late=f"{LATE_US} microseconds")
         for step in to_do(FORMS[form], eng.catalog.version - 1):

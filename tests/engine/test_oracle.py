@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import headrace
+from headrace.config import Config
 from headrace.families.windows.aggregation import sending
 from headrace.sql.emit import emit_query
 from tests.engine.random_windows import DDL, draw_set, draw_stream
@@ -27,12 +28,16 @@ from tests.streams import Stream, as_oracle, canonical, same_rows, write_file
 
 
 def check_set(
-    spark: SparkSession, stream: Stream, sqls: list[str], restart_after: int | None = None
+    spark: SparkSession,
+    stream: Stream,
+    sqls: list[str],
+    restart_after: int | None = None,
+    config: Config | None = None,
 ) -> None:
     """One engine answers all; Spark answers each.  The engine is opened again after so many
     files."""
     with tempfile.TemporaryDirectory() as folder:
-        eng, names = _run(spark, Path(folder), stream, sqls, restart_after)
+        eng, names = _run(spark, Path(folder), stream, sqls, restart_after, config)
         closed = stream.closed_us()
         pq.write_table(stream.counted(), Path(folder) / "rows.parquet")
         spark.read.schema(DDL).parquet(str(Path(folder) / "rows.parquet")).createOrReplaceTempView(
@@ -56,7 +61,12 @@ def check_set(
 
 
 def _run(
-    spark: SparkSession, folder: Path, stream: Stream, sqls: list[str], restart_after: int | None
+    spark: SparkSession,
+    folder: Path,
+    stream: Stream,
+    sqls: list[str],
+    restart_after: int | None,
+    config: Config | None,
 ) -> tuple[headrace.Engine, list[str]]:
     (folder / "src").mkdir()
     eng: headrace.Engine | None = None
@@ -67,7 +77,7 @@ def _run(
     ):
         if eng is not None:
             eng.close()
-        eng = headrace.Engine(folder / "race", spark=spark)
+        eng = headrace.Engine(folder / "race", spark=spark, config=config)
         eng.create_stream(
             "s",
             f"parquet:{folder / 'src'}?maxFilesPerTrigger=1",
@@ -103,7 +113,9 @@ def spark_sql(eng: headrace.Engine, name: str, sql: str) -> str:
     return emit_query(query, eng.catalog.relation("s"), "s")
 
 
-def check_seed(spark: SparkSession, seed: int, count: int | None = None) -> int:
+def check_seed(
+    spark: SparkSession, seed: int, count: int | None = None, config: Config | None = None
+) -> int:
     """How many queries were right."""
     r = Random(seed)
     stream = draw_stream(r)
@@ -111,7 +123,7 @@ def check_seed(spark: SparkSession, seed: int, count: int | None = None) -> int:
     restart_after = r.randint(0, len(stream.files) - 1) if r.random() < 0.3 else None
     # rows sent as they are, sometimes, never
     with patch.object(sending, "SHARE_MIN", r.choice([0.0, 0.6, 2.0])):
-        check_set(spark, stream, sqls, restart_after)
+        check_set(spark, stream, sqls, restart_after, config)
     return len(sqls)
 
 
@@ -124,6 +136,30 @@ SEEDS = st.integers(0, 2**32)
 @given(seed=SEEDS)
 def test_every_closed_window_is_sparks_answer(spark: SparkSession, seed: int) -> None:
     check_seed(spark, seed)
+
+
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])
+@given(seed=SEEDS, shards=st.integers(1, 4), limit=st.integers(0, 1))
+def test_windows_in_shards_are_sparks_answer(
+    spark: SparkSession, seed: int, shards: int, limit: int
+) -> None:
+    """From the first round on, or once the driver holds something."""
+    check_seed(spark, seed, config=in_shards(shards, limit))
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@LONG
+@given(seed=SEEDS, shards=st.integers(1, 4), limit=st.integers(0, 1))
+def test_windows_in_shards_are_sparks_answer_long(
+    spark: SparkSession, seed: int, shards: int, limit: int
+) -> None:
+    check_seed(spark, seed, config=in_shards(shards, limit))
+
+
+def in_shards(shards: int, limit: int) -> Config:
+    small = (0, Config().one_task_bytes_max)[shards % 2]
+    return Config.of(driver_state_bytes_max=limit, shards=shards, one_task_bytes_max=small)
 
 
 @pytest.mark.nightly

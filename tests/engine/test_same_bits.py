@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.errors import HeadraceError
-from headrace.families.windows import job
+from headrace.families.windows import driver_work
 from headrace.families.windows.aggregation import cutting, sending
 from headrace.runtime.ledger import Ledger, Manifest
 from tests.engine.race import Race, Row, row
@@ -91,13 +91,15 @@ def check(
 ) -> list[list[tuple[bool, int]]]:
     """The choices of both runs: for each round whether it was sent as rows, and its groupings."""
     chosen: list[list[tuple[bool, int]]] = [[], []]
-    own, which, r = job.WindowsWork._collect, [0], Random(seed)
+    own, which, r = driver_work.DriverWork._collect, [0], Random(seed)
 
-    def note(self: job.WindowsWork, batch: Any, cuts: Any, limits: Any, as_rows: bool) -> Any:
+    def note(
+        self: driver_work.DriverWork, batch: Any, cuts: Any, limits: Any, as_rows: bool
+    ) -> Any:
         chosen[which[0]].append((as_rows, len(cuts.cuts)))
         return own(self, batch, cuts, limits, as_rows)
 
-    monkeypatch.setattr(job.WindowsWork, "_collect", note)
+    monkeypatch.setattr(driver_work.DriverWork, "_collect", note)
     races = []
     for number in (0, 1):
         which[0] = number

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.families.windows import job
+from headrace.families.windows import driver_work
 from headrace.families.windows.aggregation import sending
 from tests.engine.race import Race, Row, row
 
@@ -37,13 +37,15 @@ def test_rows_and_groups_give_the_same_answers(
     """Rounds are grouped at first, then sent; grouped again when it is time to look, and as long as
     it pays."""
     sent: list[bool] = []
-    own = job.WindowsWork._collect
+    own = driver_work.DriverWork._collect
 
-    def note(self: job.WindowsWork, batch: Any, cuts: Any, limits: Any, as_rows: bool) -> Any:
+    def note(
+        self: driver_work.DriverWork, batch: Any, cuts: Any, limits: Any, as_rows: bool
+    ) -> Any:
         sent.append(as_rows)
         return own(self, batch, cuts, limits, as_rows)
 
-    monkeypatch.setattr(job.WindowsWork, "_collect", note)
+    monkeypatch.setattr(driver_work.DriverWork, "_collect", note)
     monkeypatch.setattr(sending, "LOOK_ROUNDS", 2)
     race = Race(spark, tmp_path, late_s=3)
     names = race.eng.add_many(

@@ -43,7 +43,7 @@ def shown(race: Race) -> tuple[Placements, Cuts]:
 def running(race: Race) -> tuple[Placements, Cuts]:
     work = race.eng._pipelines.by_name["s"]._works["windows"]
     assert isinstance(work, WindowsWork)
-    return placements(work._rings._assignment), work._rings.cutting.cuts()
+    return placements(work.driver._rings._assignment), work.driver._rings.cutting.cuts()
 
 
 def one_round(race: Race, first_s: int) -> Placements:

@@ -303,7 +303,7 @@ def test_a_cell_of_very_many_rows_is_asked_for_again(
 ) -> None:
     """A small round with more rows of a cell than are sent as they come, then rounds of few rows:
     all are Spark's."""
-    monkeypatch.setattr("headrace.families.windows.job.LOOK_ROUNDS", 1)
+    monkeypatch.setattr("headrace.families.windows.driver_work.LOOK_ROUNDS", 1)
     race = Race(spark, tmp_path)
     own = "approx_count_distinct({0}) AS a, percentile({0}, 0.5) AS m"
     race.eng.add_many({c: asked(own.format(c), "'10 seconds'", "") for c in ("n", "big", "x")})

@@ -65,6 +65,29 @@ def test_two_kills_leave_the_same_answers(short: Answers, tmp_path: Path) -> Non
     check_same(tmp_path / "race", "short", short)
 
 
+@pytest.mark.timeout(600)
+def test_two_kills_leave_the_answers_of_shards(spark: SparkSession, tmp_path: Path) -> None:
+    """The memory in which shards lie goes with the run; they are made anew from their logs."""
+    expected = undisturbed(spark, tmp_path / "whole", "shards")
+    (tmp_path / "killed").mkdir()
+    kills = [at(2, 1, 0.05), at(5, 4, 0.002)]
+    hits = kill_and_restart(CHILD, tmp_path / "killed", "shards", kills)
+    assert hits == 2
+    check_same(tmp_path / "killed" / "race", "shards", expected)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_many_kills_leave_the_answers_of_shards(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    """While the driver hands its windows over, too."""
+    expected = undisturbed(spark, tmp_path / "whole", "handed")
+    (tmp_path / "killed").mkdir()
+    kill_and_restart(CHILD, tmp_path / "killed", "handed", draw_kills(Random(seed)))
+    check_same(tmp_path / "killed" / "race", "handed", expected)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("run", [1, 2])

@@ -111,6 +111,7 @@ class CountWork:
     """Counts the rows of a round, as windows do by the way."""
 
     reads_rows = counts_rows = True
+    wants_replan = False
 
     def __init__(self, relation: str) -> None:
         self._relation = relation

@@ -60,6 +60,7 @@ class SumWork:
     one; and rows that Spark would have written."""
 
     reads_rows = counts_rows = True
+    wants_replan = False
 
     def __init__(self, place: Place) -> None:
         self._place = place

@@ -13,7 +13,7 @@ from headrace.catalog.catalog import Catalog
 from headrace.config import Config
 from headrace.disk import Disk
 from headrace.errors import HomeError
-from headrace.families.windows.job import Chosen
+from headrace.families.windows.driver_work import Chosen
 from headrace.runtime.home import Home
 from headrace.runtime.ledger import FileMark, Ledger, Manifest, check_catalog, check_folder, mark_of
 from tests.runtime.recording import QuickDisk

@@ -41,6 +41,7 @@ class FakeWork:
     asked: list[tuple[str, int]]
     reads_rows: bool = True
     counts_rows: bool = False
+    wants_replan: bool = False
     faults: Mapping[int, str] = field(default_factory=dict)
 
     def replan(self, change: Change) -> None:

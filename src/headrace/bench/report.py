@@ -30,6 +30,7 @@ BENCHMARKS: Mapping[str, str] = {
     "sketches": "distinct counts and percentiles: trees, one tree and a dyadic table, and 200 queries on Spark",
     "joins": "hundreds of thousands of standing joins against the methods without groups, kernels alone",
     "cluster": "1 and 2 executors in processes of their own against one process, windows and joins",
+    "shards": "what one driver holds, and windows in shards: 10,000 to 5,000,000 groups under 50 windows",
     "weave": "Weave Share's figures: which windows share trees, and what that costs",
 }
 FOLDERS = ("joins", "weave")

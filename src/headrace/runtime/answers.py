@@ -215,9 +215,15 @@ class AnswerLog:
             return file.read_buffer()
 
 
-def shared_path(folder: str, round_id: int, piece: int | None = None) -> str:
-    """The answers file of a round, or one of several: pieces come before it."""
-    return f"{folder}/answers/{round_id:012d}{'' if piece is None else f'.{piece:06d}'}.arrow"
+def shared_path(folder: str, round_id: int, piece: int | None = None, stamp: str = "") -> str:
+    """The answers file of a round, or one of several: pieces come before it.  `stamp`: of an
+    attempt at it that others may repeat."""
+    parts = [
+        f"{round_id:012d}",
+        *([] if piece is None else [f"{piece:06d}"]),
+        *filter(None, [stamp]),
+    ]
+    return f"{folder}/answers/{'.'.join(parts)}.arrow"
 
 
 def _is_shared(mark: FileMark) -> bool:

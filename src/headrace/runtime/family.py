@@ -188,9 +188,13 @@ class Work(Protocol):
         """Whether it counts the rows of the next round, as it reads all of them anyway: its
         reading then has a census.  It is asked first, and the runtime need not count."""
 
+    @property
+    def wants_replan(self) -> bool:
+        """Whether rounds have taught it to plan otherwise for the same queries."""
+
     def replan(self, change: Change) -> None:
-        """The queries of the next round.  Called after `open`, and when they have changed; no round
-        is under way. `queries` is the caller's and changes later."""
+        """The queries of the next round.  Called after `open`, when they have changed, and when it
+        wants it; no round is under way. `queries` is the caller's and changes later."""
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
         """Take from the rows what the answers need.  The round before may still be being answered:

@@ -16,6 +16,7 @@ home/streams/<name>/checkpoint    Spark's own logs
                    /rows          rows that plain queries over a stream still need, by round
                    /panes         what rounds added to the panes of windows
                    /folded        panes of old rounds, folded; the newest manifest names them
+                   /shards        the same, of windows in shards: a part for each; folded ones below
                    /levels        queries of joins as workers look them up; the same
 """
 

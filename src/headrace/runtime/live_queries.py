@@ -53,7 +53,7 @@ class LiveQueries:
     def plan(
         self, works: Mapping[str, Work], comes: Sequence[Registered], goes: Sequence[int]
     ) -> None:
-        """Each family plans for its own, if they have changed."""
+        """Each family plans for its own, if they have changed, or it has learnt to plan otherwise."""
         changes = {name: Change([], [], self._by_family[name]) for name in works}
         for registered in comes:
             name = self._assign(registered)
@@ -65,7 +65,8 @@ class LiveQueries:
             del self._by_family[name][i]
             changes[name].goes.append(i)
         for name, work in works.items():
-            if changes[name].comes or changes[name].goes or not self._is_planned:
+            has_changed = changes[name].comes or changes[name].goes
+            if has_changed or not self._is_planned or work.wants_replan:
                 work.replan(changes[name])
         if len(comes) >= MANY_QUERIES:
             set_aside()

@@ -355,7 +355,7 @@ class Pipeline:
         """Take in catalog changes; the number of live queries here."""
         with watch.stage("plan"):
             changed = self._queries.changed()
-        if changed is not None:
+        if changed is not None or any(work.wants_replan for work in self._works.values()):
             with watch.stage("wait"):
                 found = self._settle()
             with watch.stage("plan"):

@@ -52,6 +52,8 @@ _SESSION = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.adaptive.enabled": "false",
+    # rows that lie together by some of the keys are grouped where they lie
+    "spark.sql.requireAllClusterKeysForDistribution": "false",
     "spark.sql.variable.substitute": "false",
     "spark.sql.runSQLOnFiles": "false",
     "spark.sql.caseSensitive": "false",

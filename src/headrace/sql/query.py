@@ -19,6 +19,9 @@ class Output:
     def __hash__(self) -> int:
         return self._hash or remember_hash(self, (self.name, self.expr))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Output, (self.name, self.expr)
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Query:

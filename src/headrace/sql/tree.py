@@ -17,7 +17,7 @@ Value = None | bool | int | float | str
 
 def remember_hash(node: object, content: tuple[object, ...]) -> int:
     """A tree is looked up far more often than made: hash it once.  (The node has a slot
-    `_hash`.)"""
+    `_hash`.)  The hash of a text is another in every process: what is sent to one is sent without."""
     found = hash(content) or 1
     object.__setattr__(node, "_hash", found)
     return found
@@ -74,6 +74,9 @@ class Call:
     def __hash__(self) -> int:
         return self._hash or remember_hash(self, (self.op, self.args, self.type))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Call, (self.op, self.args, self.type)
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
@@ -88,6 +91,9 @@ class Aggregate:
 
     def __hash__(self) -> int:
         return self._hash or remember_hash(self, (self.op, self.args, self.type, self.distinct))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Aggregate, (self.op, self.args, self.type, self.distinct)
 
 
 @dataclass(frozen=True, slots=True)

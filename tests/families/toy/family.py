@@ -187,6 +187,10 @@ class ToyWork:
     def counts_rows(self) -> bool:
         return False
 
+    @property
+    def wants_replan(self) -> bool:
+        return False
+
     def replan(self, change: Change) -> None:
         claims = {
             i: Toy().claims(own.query, lambda _: self._place.relation)

@@ -74,6 +74,10 @@ class JoinsWork:
     def counts_rows(self) -> bool:
         return False
 
+    @property
+    def wants_replan(self) -> bool:
+        return False
+
     def replan(self, change: Change) -> None:
         if change.is_first:
             self._coordinator.replan(self._name, change.comes)

@@ -79,6 +79,10 @@ class PlainWork:
     def counts_rows(self) -> bool:
         return False
 
+    @property
+    def wants_replan(self) -> bool:
+        return False
+
     def replan(self, change: Change) -> None:
         self._queries = dict(change.queries)
         self._starts = {i: start for i, start in self._starts.items() if i in self._queries}

@@ -17,11 +17,15 @@ from headrace.sql.tree import Column, Expr, columns_of, remember_hash
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One grouping of the round's rows: by these keys, the bits of these predicates, and cells."""
+    """One grouping of the round's rows: by these keys, the bits of these predicates, and cells.
+
+    `has_facts`: what follows from the keys is asked of them, by Spark, and not of the rows; false
+    where nobody can ask Spark when the rows are rolled up."""
 
     keys: tuple[Expr, ...]
     predicates: tuple[Expr, ...]
     cells: tuple[Expr, ...] = ()
+    has_facts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,9 @@ class Cuts:
         return self._hash or remember_hash(
             self, (self.pane_us, self.cuts, self.measures, self.edges)
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Cuts, (self.pane_us, self.cuts, self.measures, self.edges)
 
     def edges_of(self, key: Expr) -> tuple[int, ...]:
         return next(edges for own, edges in self.edges if own == key)
@@ -84,7 +91,7 @@ def _edge_set(cuts: Cuts, key: Expr) -> frozenset[int]:
     return frozenset(cuts.edges_of(key))
 
 
-def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
+def plan_cuts(rings: Iterable[RingPlan], united: bool = True, has_facts: bool = True) -> Cuts:
     """The groupings all rings can be fed from, in an order that depends on the queries alone.
 
     United: one grouping by all keys.  Else one for each maximal group-by: more passes over the
@@ -121,6 +128,7 @@ def plan_cuts(rings: Iterable[RingPlan], united: bool = True) -> Cuts:
             tuple(keys),
             tuple(sorted(wanted, key=order.__getitem__)),
             tuple(dict.fromkeys((*cells, *telling))),
+            has_facts,
         )
         for (keys, _, cells), (wanted, telling) in zip(groupings, told, strict=True)
     )

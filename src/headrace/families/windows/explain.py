@@ -13,6 +13,7 @@ from math import fsum
 
 from headrace.families.contract import Refusal
 from headrace.families.windows.cuts import Cuts
+from headrace.families.windows.figures import ShardsFigures
 from headrace.families.windows.measures import Measure, arrange
 from headrace.families.windows.pane_log.compaction_plan import steps_for
 from headrace.families.windows.placement import BestPlacement
@@ -53,6 +54,15 @@ def explain_windows(assignment: RingAssignment, cuts: Cuts) -> list[str]:
         f"over all of them",
         *memory_lines(shares),
         *cost_lines(shares, rings, cuts),
+    ]
+
+
+def explain_shards(own: ShardsFigures) -> list[str]:
+    """How the queries that follow are divided."""
+    return [
+        f"windows in shards, on executors: {_many(own.queries, 'query', 'queries')}",
+        f"  shards:   groups are told apart by {', '.join(own.keys)}, into {own.count:,}, "
+        f"as {own.why}",
     ]
 
 

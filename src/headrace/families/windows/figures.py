@@ -24,6 +24,30 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
+class ShardsFigures:
+    """Windows in shards: groups are told apart by `keys` into `count` shards, because of `why`.
+
+    `ring_bytes` of all shards, `log_bytes` in `log_files` of their logs; `anew`: shards whose rings
+    were made from the log; `homeless`: for whose rings there was no room between rounds; `seconds`
+    of all tasks, and of the `longest_s`; `process_bytes`: the most memory a worker has had."""
+
+    keys: tuple[str, ...] = ()
+    count: int = 0
+    why: str = ""
+    queries: int = 0
+    ring_bytes: int = 0
+    log_bytes: int = 0
+    log_files: int = 0
+    anew: int = 0
+    homeless: int = 0
+    seconds: float = 0.0
+    longest_s: float = 0.0
+    process_bytes: int = 0
+    exceptions: tuple[Elsewhere, ...] = ()
+    next_united: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class WindowsFigures:
     """Spark's aggregate left so many `cells` of panes of `pane_us`, by these predicates and keys, in
     `groupings`; `next_united`: whether the next round is to have one for all keys.  `groups`: by
@@ -46,6 +70,7 @@ class WindowsFigures:
     log_bytes: int = 0
     log_files: int = 0
     unshared_s: float = 0.0
+    shards: ShardsFigures | None = None
 
     def __post_init__(self) -> None:
         counts = (self.cells, self.pane_us, self.predicates, *self.groups.values())
@@ -63,4 +88,13 @@ def measured_line(own: WindowsFigures) -> list[str]:
     return [
         f"unshared, at least {own.unshared_s:.1f} s",
         f"rings of {own.ring_bytes / 1e6:,.1f} MB, pane log of {own.log_bytes / 1e6:,.1f} MB in {files}",
+        *([] if own.shards is None else [_shards_line(own.shards)]),
     ]
+
+
+def _shards_line(own: ShardsFigures) -> str:
+    anew = "" if not own.anew else f", {own.anew:,} of them made from the log"
+    return (
+        f"{own.count:,} shards of {own.ring_bytes / 1e6:,.1f} MB in all{anew}, the longest took "
+        f"{own.longest_s:.3f} s, their pane log {own.log_bytes / 1e6:,.1f} MB"
+    )

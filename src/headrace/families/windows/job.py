@@ -1,91 +1,38 @@
-"""A round of the windows family: one Spark aggregate, then array operations on the driver.
+"""Rounds of the windows family: what the driver holds, and what shards hold of it.
 
-Spark leaves panes × groups × signatures; rings take them in, close what the watermark has passed,
-and every window that ends there is answered by one join (`rings/ring.py`).  Each expression of
-SELECT and HAVING runs once over the answers of all queries that have it (`rings/answering.py`),
-whatever rings they come from.
+The driver answers all windows of a stream as long as it can hold them.  Once that is too much, those
+whose GROUP BY tells shards apart are answered on executors (`shards/`); the others stay.  Which is
+which is decided by counts, committed with the round, and never taken back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import SparkSession
-
-from headrace.errors import RoundError
-from headrace.families.windows.aggregation.aggregate import (
-    NEWEST,
-    SET,
-    aggregate_sql,
-)
-from headrace.families.windows.aggregation.columns import KIND, ROWS_PART, part_names
-from headrace.families.windows.aggregation.cutting import UNTRIED, ChoiceState
-from headrace.families.windows.aggregation.eviction import evicted_by_groups, evicted_by_sketches
-from headrace.families.windows.aggregation.rows import place_rows, rows_sql
-from headrace.families.windows.aggregation.sending import (
-    LOOK_ROUNDS,
-    NOTHING_KNOWN,
-    Sending,
-    SendingState,
-)
-from headrace.families.windows.aggregation.suspects import (
-    Evaluating,
-    QuerySearch,
-    find_by_value,
-)
-from headrace.families.windows.cells import Edges, declare_sql, drop_sql
+from headrace.catalog.catalog import Registered
+from headrace.families.windows.aggregation.declaring import DeclaredEdges
 from headrace.families.windows.costs.load_meter import LoadMeter
-from headrace.families.windows.cuts import Cuts
-from headrace.families.windows.facts import Facts
-from headrace.families.windows.figures import NAME, WindowsFigures, figures_of
-from headrace.families.windows.rings.answering import Answering
-from headrace.families.windows.rings.rings import Rings
-from headrace.families.windows.sketches.arriving import arrive, came_whole
-from headrace.families.windows.sketches.bias import Bias
-from headrace.families.windows.sketches.kinds import Limits
-from headrace.families.windows.sketches.sketch_stores import limits_of
-from headrace.quoting import quote_name
+from headrace.families.windows.driver_work import Chosen, DriverWork
+from headrace.families.windows.figures import NAME, figures_of
+from headrace.families.windows.plan import Share, share
+from headrace.families.windows.shards.choice import Sharding, choose, is_sharded
+from headrace.families.windows.shards.job import SparkShards
+from headrace.families.windows.shards.part_log import FOLDED, FOLDER
+from headrace.families.windows.shards.work import ShardedWork, ShardsOutcome, Taken, shard_place
 from headrace.records import encode
-from headrace.runtime.answers import Pieces
-from headrace.runtime.census import count_rows
-from headrace.runtime.collecting import to_arrow
-from headrace.runtime.family import (
-    BAD,
-    LATE,
-    NO_TIME,
-    OK,
-    Batch,
-    Change,
-    Outcome,
-    Place,
-    Reading,
-    Round,
-)
-from headrace.runtime.faults import is_nobodys, why_failing
-from headrace.runtime.hll_tables import hll_tables
-from headrace.runtime.statistics import Census, Stopwatch
-from headrace.sql.tree import Expr
+from headrace.runtime.family import Batch, Change, Outcome, Place, Reading, Round
+from headrace.runtime.statistics import Stopwatch
+from headrace.values import watermark
 
-VIEW = "headrace_batch"
-TRIES_MAX = 2  # of a round that fails, and does not when it is looked for why
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What the rounds so far have decided of how the next is read; committed with each."""
-
-    cutting: ChoiceState = UNTRIED
-    sending: SendingState = NOTHING_KNOWN
+LOOK_ROUNDS = 4  # between two looks at whether the driver holds too much
+SLOW_ROUNDS = 8  # in a row, each of which took the driver too long
 
 
 class WindowsJob:
     name = NAME
-    folders = ("panes", "folded")
+    folders = ("panes", "folded", FOLDER, FOLDED)
 
     def open(self, place: Place) -> WindowsWork:
         return WindowsWork(place)
@@ -96,274 +43,200 @@ class WindowsWork:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        chosen = place.ledger.chosen(WindowsJob.name, Chosen)
-        newest = place.ledger.newest
-        told = {} if newest is None else place.ledger.stats(newest)
-        exceptions = figures_of(told).exceptions
-        self._rings = Rings(place.disk, place.ledger, place.config, chosen.cutting, exceptions)
-        self._answering = Answering()
+        self._edges = DeclaredEdges()
+        self.driver = DriverWork(place, self._edges)
+        self._shares: dict[int, Share] = {}
+        self._queries: Mapping[int, Registered] = {}
+        self._may_choose = True
+        """Whether some query could be in shards, as far as is known."""
+        self._handed: dict[int, Share] = {}
+        self._next, self._held = self._remembered()
+        self._took_s: dict[int, float] = {}
         self._load_meter = LoadMeter()
-        self._declared: list[tuple[Expr, tuple[int, ...]]] = []
-        self._failures = self._grouped_rounds = 0
-        self._sending = Sending(place.config.cut_rows_max // 2, chosen.sending)
+        self._has_handed_over = False
+        self.shards: ShardedWork | None = None
+        chosen = place.ledger.chosen(NAME, Chosen)
+        if chosen.sharding is not None:
+            self.shards = self._open_shards(chosen.sharding, chosen)
+
+    def _open_shards(self, sharding: Sharding, chosen: Chosen) -> ShardedWork:
+        newest = self._place.ledger.newest
+        figures = figures_of({} if newest is None else self._place.ledger.stats(newest)).shards
+        place = shard_place(self._place)
+        tasks = SparkShards(place, self._edges, sharding.keys, sharding.count)
+        exceptions = () if figures is None else figures.exceptions
+        return ShardedWork(self._place, sharding, chosen.shard_cutting, exceptions, place, tasks)
 
     @property
     def reads_rows(self) -> bool:
-        return bool(self._rings.shares())
+        return self.driver.reads_rows or self._has_sharded
+
+    @property
+    def _has_sharded(self) -> bool:
+        return self.shards is not None and bool(self.shards.seating.seats)
 
     @property
     def counts_rows(self) -> bool:
         """Its aggregate goes through all rows, those that do not count among them."""
         return self.reads_rows
 
+    @property
+    def wants_replan(self) -> bool:
+        if self.shards is None:
+            return self._may_choose and bool(self._why_sharding())
+        return self._has_handed_over
+
+    def _remembered(self) -> tuple[int, dict[int, int]]:
+        """The next round, and what the driver held in those before."""
+        ledger = self._place.ledger
+        told = {r: ledger.stats(ledger.read(r)) for r in ledger.rounds[-2:]}
+        held = {r: figures_of(own).ring_bytes for r, own in told.items()}
+        return max(told, default=-1) + 1, held
+
+    # -- who answers what --------------------------------------------------------------------------
+
     def replan(self, change: Change) -> None:
-        self._rings.assign(list(change.queries.values()), self._place.relation)
+        self._queries = change.queries
+        self._shares = {
+            i: self._shares[i] if i in self._shares else self._share(own)
+            for i, own in self._queries.items()
+        }
+        self._has_handed_over = False
+        self._may_choose |= bool(change.comes or change.goes)
+        self._choose()
+        sharded = self._sharded()
+        self._handed = self._handed_over(sharded)
+        mine = [own for i, own in self._queries.items() if i not in sharded or i in self._handed]
+        self.driver.replan(mine)
+        if self.shards is not None:
+            begins_us = self.shards.sharding.begins_us
+            self.driver.until = {} if begins_us is None else dict.fromkeys(self._handed, begins_us)
+            self.shards.replan(sharded)
+
+    def _share(self, registered: Registered) -> Share:
+        asked = share(registered.query, self._place.relation)
+        assert isinstance(asked, Share), asked
+        return asked
+
+    def _sharded(self) -> dict[int, Share]:
+        if self.shards is None:
+            return {}
+        keys = self.shards.sharding.keys
+        return {i: own for i, own in self._shares.items() if is_sharded(own, keys)}
+
+    def _handed_over(self, sharded: Mapping[int, Share]) -> dict[int, Share]:
+        """Those of which the driver has windows to answer yet."""
+        if self.shards is None:
+            return {}
+        own, newest = self.shards.sharding, self._place.ledger.newest
+        now_us = None if newest is None else newest.newest_us
+        passed_us = watermark(now_us, self._place.relation.late_us)
+        return {i: s for i, s in sharded.items() if own.is_handed_over(i, s, passed_us)}
+
+    def _choose(self) -> None:
+        """Shards, if the driver holds too much, or works too long.  What it holds already it
+        answers as far as it can: shards begin with windows that start after the newest row."""
+        why = self._why_sharding() if self.shards is None else ""
+        if not why:
+            return
+        config, newest = self._place.config, self._place.ledger.newest
+        found = choose(self._shares.values(), self.driver.loads, config.shards, why)
+        if found is None:
+            self._may_choose = False
+            return
+        newest_us = None if newest is None else newest.newest_us
+        if newest_us is not None:
+            after = newest_us + 1
+            found = replace(found, begins_us=after, last_id=max(self._shares), covers_us=after)
+        self.shards = self._open_shards(found, Chosen())
+
+    def _why_sharding(self) -> str:
+        """By what is known of rounds up to the one before the last, which have been committed
+        whenever this is asked: so an engine that starts again begins with the same round."""
+        config, known = self._place.config, self._next - 2
+        if not config.driver_state_bytes_max:
+            return "driver_state_bytes_max = 0"
+        if self._next % LOOK_ROUNDS:
+            return ""
+        held = self._held.get(known, 0)
+        if held > config.driver_state_bytes_max:
+            limit = f"driver_state_bytes_max = {config.driver_state_bytes_max:,}"
+            return f"the driver held {held:,} bytes, more than {limit}"
+        took_s = [self._took_s.get(known - i, 0.0) for i in range(SLOW_ROUNDS)]
+        if 1_000 * min(took_s) > config.driver_ms_max:
+            limit = f"driver_ms_max = {config.driver_ms_max:,}"
+            return f"the driver worked {1_000 * min(took_s):,.0f} ms on a round, more than {limit}"
+        return ""
+
+    def _learn(self, round: Round, watch: Stopwatch) -> None:
+        """What later rounds are planned by."""
+        if self.shards is None:
+            self._held[round.id] = self.driver.nbytes
+            self._took_s[round.id] = sum(watch.seconds.get(s, 0.0) for s in ("roll", "answer"))
+            self._held.pop(round.id - SLOW_ROUNDS - 2, None)
+            self._took_s.pop(round.id - SLOW_ROUNDS - 2, None)
+        else:
+            sharding, passed_us = self.shards.sharding, round.watermark_us
+            self._has_handed_over = not all(
+                sharding.is_handed_over(i, s, passed_us) for i, s in self._handed.items()
+            )
+
+    # -- a round -----------------------------------------------------------------------------------
 
     def read(self, batch: Batch, round: Round, watch: Stopwatch) -> Reading:
-        if not self.reads_rows:
-            return Reading(self._pass)
-        cuts = self._rings.cutting.cuts()
-        as_rows = self._sending.sends_rows(cuts, batch.is_small)
-        faults = self._learn_bias(cuts, batch.frame.sparkSession)
-        if faults:
-            return Reading(_nothing, faults=faults)
-        limits = self._limits(batch, as_rows)
-        with watch.stage("spark"):
-            table, faults = self._collect_or_blame(batch, cuts, limits, as_rows)
-        if table is None:
-            return Reading(_nothing, faults=faults) if faults else self.read(batch, round, watch)
-        if limits.is_small and not came_whole(
-            table, cuts.measures, limits, self._place.config.sketch_bytes_max
-        ):
-            self._grouped_rounds = LOOK_ROUNDS
-            return self.read(batch, round, watch)
-        if as_rows:
-            self._sending.note(table.num_rows, table.num_rows, as_rows)
-        if table.num_rows > self._place.config.cut_rows_max:
-            if as_rows or self._rings.cutting.cut_apart():
-                return self.read(batch, round, watch)
-            faults = evicted_by_groups(
-                cuts, table, self._rings.shares(), self._place.config.cut_rows_max
-            )
-            return Reading(_nothing, faults=faults)
-        faults = evicted_by_sketches(
-            cuts, table, limits, self._rings.shares(), self._place.config.sketch_bytes_max
-        )
-        if faults:
-            return Reading(_nothing, faults=faults)
-        census, panes = _census(table)
-        if not as_rows:
-            self._sending.note(census.rows, panes.num_rows, as_rows)
-            self._rings.cutting.note(census.rows, panes.num_rows)
-        self._failures = 0
-        facts = Facts(batch.frame.sparkSession, self._place.config.quarantine_probes_max)
-        self._grouped_rounds -= self._grouped_rounds > 0
-        return Reading(partial(self._answer, cuts, panes, limits, facts, self._chosen()), census)
+        """The driver's part first, if it has one."""
+        self._next = round.id + 1
+        own = self.driver.read(batch, round, watch)
+        if own.faults or not self._has_sharded:
+            return replace(own, answer=partial(self._answer, own, None))
+        assert self.shards is not None
+        theirs, taken = self.shards.read(batch, round, watch)
+        if taken is None:
+            return theirs
+        census = theirs.census if own.census is None else own.census
+        return Reading(partial(self._answer, own, taken), census)
 
-    def _limits(self, batch: Batch, as_rows: bool) -> Limits:
-        """A small round sends values as they come, unless one before had too many of them."""
-        as_they_come = batch.is_small and not as_rows and not self._grouped_rounds
-        return replace(limits_of(self._place.config), is_small=as_they_come)
-
-    def _learn_bias(self, cuts: Cuts, session: SparkSession) -> dict[int, str]:
-        """The tables that registers of these sizes are read with, before the first answer asks for
-        them; or the queries that ask for registers, where this Spark does not show its tables."""
-        for precision in {
-            m.params[0] for m in cuts.measures if m.kind == "hll"
-        } - self._rings.bias.keys():
-            try:
-                threshold, raw, bias = hll_tables(session, precision)
-            except RoundError as error:
-                shares = self._rings.shares()
-                return {
-                    i: error.what
-                    for i, own in shares.items()
-                    if any(m.kind == "hll" for m in own.measures)
-                }
-            self._rings.bias[precision] = Bias(threshold, np.array(raw), np.array(bias))
-        return {}
-
-    def _chosen(self) -> Chosen:
-        """What the next round is read by: taken when this one has been read, as the next may be
-        read before this one is committed."""
-        return Chosen(self._rings.cutting.state, self._sending.state)
-
-    def _answer(
-        self,
-        cuts: Cuts,
-        panes: pa.Table,
-        limits: Limits,
-        facts: Facts,
-        chosen: Chosen,
-        round: Round,
-        watch: Stopwatch,
-    ) -> Outcome:
-        outcome = Outcome()
-        with watch.stage("roll"):
-            if limits.is_small:
-                panes = arrive(panes, cuts.measures, limits)
-            mark = self._rings.take(cuts, panes, round, facts.evaluate)
-            if facts.failed:
-                outcome.faults.update(facts.faults(self._rings.shares()))
-                # what was put in place of their values is not known of any key
-                self._rings.keys.cuts.clear()
-        with watch.stage("answer"):
-            pieces = Pieces(self._place.disk, self._place.folder, round.id)
-            for closed in self._rings.close(round.watermark_us):
-                outcome.faults.update(self._rings.barred)
-                for blocks, answers in self._answering.finish(
-                    closed, self._rings.keys, outcome.faults
-                ):
-                    pieces.add(blocks)
-                    outcome.answers += answers
-            outcome.blocks = pieces.last
-            self._rings.barred.clear()
-        outcome.files += [*pieces.marks, mark]
-        outcome.keep["panes"] = self._rings.prune(round.watermark_us)
-        figures, outcome.priced = self._load_meter.note(
-            cuts, self._rings.plans(), self._rings.keys, panes.num_rows, round
-        )
-        unshared_s = self._rings.unshared_s(round.census.rows, watch.seconds["spark"])
-        self._measure(replace(figures, unshared_s=unshared_s), chosen, outcome)
+    def _answer(self, own: Reading, taken: Taken | None, round: Round, watch: Stopwatch) -> Outcome:
+        outcome = own.answer(round, watch)
+        if self.shards is None:
+            self._learn(round, watch)
+            return outcome
+        if taken is None:
+            outcome.add(self.shards.skip(round))
+            self._note(outcome, self.shards.sharding, Chosen())
+            self._learn(round, watch)
+            return outcome
+        found = self.shards.answer(taken, round, watch)
+        self._measure(outcome, found, round)
+        outcome.add(found.outcome)
+        self._note(outcome, found.sharding, Chosen(shard_cutting=found.cutting))
+        self._learn(round, watch)
         return outcome
 
-    def _measure(self, figures: WindowsFigures, chosen: Chosen, outcome: Outcome) -> None:
-        log = self._rings.log
-        outcome.choices[NAME] = asdict(chosen)
-        outcome.held = log.held
-        outcome.figures[NAME] = encode(
-            replace(
-                figures,
-                exceptions=self._rings.exceptions,
-                next_united=chosen.cutting.united,
-                selectivity=self._rings.selectivity,
-                ring_bytes=self._rings.nbytes,
-                log_bytes=log.nbytes,
-                log_files=len(log.rounds),
+    def _note(self, outcome: Outcome, sharding: Sharding, chosen: Chosen) -> None:
+        """Commit what was decided, beside the driver's own."""
+        own = outcome.choices.get(NAME, {})
+        more = {"sharding": encode(sharding), "shard_cutting": encode(chosen.shard_cutting)}
+        outcome.choices[NAME] = {**own, **more}
+
+    def _measure(self, outcome: Outcome, found: ShardsOutcome, round: Round) -> None:
+        """Of the shards; where the driver has no part, what explains the whole round is theirs."""
+        own = outcome.figures.get(NAME, {})
+        if not self.driver.reads_rows:
+            assert self.shards is not None
+            rings = self.shards.seating.assignment.rings.values()
+            cuts = found.taken.cuts
+            figures, outcome.priced = self._load_meter.note(
+                cuts, rings, found.groups, found.taken.cells, round
             )
-        )
-
-    def _pass(self, round: Round, watch: Stopwatch) -> Outcome:
-        """A round without a query: who comes later must know that its rows are not there.  A table
-        has no windows."""
-        if self._place.relation.is_table:
-            return Outcome(keep={"panes": round.id + 1})
-        outcome = Outcome()
-        with watch.stage("roll"):
-            outcome.files.append(self._rings.skip(round))
-            outcome.keep["panes"] = self._rings.prune(round.watermark_us)
-        self._measure(WindowsFigures(), self._chosen(), outcome)
-        return outcome
-
-    def _collect_or_blame(
-        self, batch: Batch, cuts: Cuts, limits: Limits, as_rows: bool
-    ) -> tuple[pa.Table | None, dict[int, str]]:
-        """What the aggregate leaves; or the queries it fails for, none if it should be run
-        again."""
-        try:
-            return self._collect(batch, cuts, limits, as_rows), {}
-        except Exception as error:  # noqa: BLE001 - whatever Spark says, it may be one query's doing
-            self._sending.group_next()
-            return None, self._find_faults(batch, cuts, error)
-
-    def _collect(self, batch: Batch, cuts: Cuts, limits: Limits, as_rows: bool) -> pa.Table:
-        """Run the aggregate: one SQL text, so that building it costs Spark one parse."""
-        frame = batch.frame.coalesce(1) if batch.is_small else batch.frame
-        frame.createOrReplaceTempView(VIEW)
-        session, relation, kind = frame.sparkSession, batch.relation, batch.kind()
-        if as_rows:
-            return place_rows(
-                cuts, relation, to_arrow(session.sql(rows_sql(cuts, relation, kind, VIEW)))
-            )
-        self._declare(session, cuts.edges)
-        return to_arrow(session.sql(aggregate_sql(cuts, relation, kind, VIEW, limits)))
-
-    def _declare(self, session: SparkSession, edges: Edges) -> None:
-        """Edges of cells are variables of the session; what is declared is known even if the next
-        one fails."""
-        for own in [own for own in self._declared if own not in edges]:
-            session.sql(drop_sql(*own))
-            self._declared.remove(own)
-        for own in [own for own in edges if own not in self._declared]:
-            session.sql(declare_sql(*own))
-            self._declared.append(own)
+            told = replace(figures, selectivity=found.selectivity)
+            own = {**encode(told), **{k: own[k] for k in ("log_bytes", "log_files") if k in own}}
+        outcome.figures[NAME] = {**own, "shards": encode(found.figures)}
 
     def done(self) -> None:
         """Nothing waits for it."""
 
     def rest(self) -> None:
-        self._rings.rest()
-
-    def _find_faults(self, batch: Batch, cuts: Cuts, error: Exception) -> dict[int, str]:
-        """The queries for which the aggregate fails; none, if it can be run again as it is now
-        planned."""
-        if is_nobodys(error):
-            raise error
-        self._check_without_queries(batch)
-        shares, tries_max = self._rings.shares(), self._place.config.quarantine_probes_max
-        found = find_by_value(error, shares, _evaluating(batch), tries_max)
-        if not found:
-            search = QuerySearch(
-                shares, len(cuts.cuts) <= 1, partial(self._aggregating, batch), tries_max
-            )
-            found = self._find_among(search, list(shares), error)
-        if found:
-            # a disk that is full by now would have each of them fail
-            self._check_without_queries(batch)
-        return found
-
-    def _find_among(self, search: QuerySearch, ids: list[int], error: Exception) -> dict[int, str]:
-        reason = search.failing(ids)
-        if reason is None:
-            self._failures += 1
-            if self._failures > TRIES_MAX:
-                raise error
-            return {}
-        found = search.alone(reason)
-        if found or self._rings.cutting.cut_apart():
-            return found
-        return search.together(reason)
-
-    def _check_without_queries(self, batch: Batch) -> None:
-        """Raises what has nothing to do with any query: the source, the disk, Spark itself."""
-        columns = [quote_name(f.name) for f in batch.relation.fields]
-        batch.frame.select(*columns).write.format("noop").mode("overwrite").save()
-        count_rows(batch)
-
-    def _aggregating(self, batch: Batch, cuts: Cuts) -> str | None:
-        limits = self._limits(batch, as_rows=False)
-        return why_failing(lambda: self._collect(batch, cuts, limits, as_rows=False))
-
-
-def _nothing(round: Round, watch: Stopwatch) -> Outcome:
-    return Outcome()
-
-
-def _census(table: pa.Table) -> tuple[Census, pa.Table]:
-    """Count rows by kind (in the first cut: each cut has all rows), and keep the panes."""
-    each = table.filter(pc.equal(table.column(SET), 0)) if SET in table.column_names else table
-    kinds = each.column(KIND).to_numpy()
-    counts = np.bincount(kinds, each.column(part_names(())[ROWS_PART]).to_numpy(), BAD + 1).astype(
-        np.int64
-    )
-    newest = pc.max(each.filter(pa.array(kinds <= LATE)).column(NEWEST)).as_py()
-    census = Census(
-        int(counts.sum()), int(counts[LATE]), int(counts[NO_TIME]), int(counts[BAD]), newest
-    )
-    if counts[OK] < counts.sum():
-        table = table.filter(pc.equal(table.column(KIND), OK))
-    return census, table.drop_columns([KIND, NEWEST])
-
-
-def _evaluating(batch: Batch) -> Evaluating:
-    """Why evaluating expressions on the round's rows fails."""
-
-    def evaluating(texts: Sequence[str]) -> str | None:
-        columns = [
-            f"IF(({batch.kind()}) = {OK}, {text}, NULL) AS c{i}" for i, text in enumerate(texts)
-        ]
-        return why_failing(
-            lambda: batch.frame.selectExpr(*columns).write.format("noop").mode("overwrite").save()
-        )
-
-    return evaluating
+        self.driver.rest()
+        if self.shards is not None:
+            self.shards.rest()

@@ -52,6 +52,9 @@ class Measure:
     def __hash__(self) -> int:
         return self._hash or remember_hash(self, (self.kind, self.arg, self.params))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Measure, (self.kind, self.arg, self.params)
+
     @property
     def is_sketch(self) -> bool:
         """Kept in trees or a table of its own (`sketches/`), not in rings."""

@@ -60,6 +60,9 @@ class Slot:
     def __hash__(self) -> int:
         return self._hash or remember_hash(self, (self.where, self.keys, self.cells))
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Slot, (self.where, self.keys, self.cells)
+
 
 @dataclass(frozen=True, slots=True)
 class Program:

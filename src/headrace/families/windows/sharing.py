@@ -25,20 +25,29 @@ from headrace.families.windows.costs.workload import (
 )
 from headrace.families.windows.cuts import Cuts, plan_cuts
 from headrace.families.windows.explain import (
+    explain_shards,
     explain_window_query,
     explain_windows,
 )
-from headrace.families.windows.figures import Elsewhere, WindowsFigures, figures_of, measured_line
+from headrace.families.windows.figures import (
+    Elsewhere,
+    ShardsFigures,
+    WindowsFigures,
+    figures_of,
+    measured_line,
+)
 from headrace.families.windows.placement import BestPlacement
 from headrace.families.windows.plan import RingAssignment, Share, in_order
+from headrace.families.windows.shards.choice import is_sharded
 from headrace.runtime.statistics import Histories, Stats
 from headrace.values import Relation
 
 
 @dataclass(slots=True)
 class StreamWindows:
-    """The shared windows of one relation."""
+    """The shared windows of one relation, or those of them that are in shards."""
 
+    in_shards: bool = False
     best: BestPlacement = field(default_factory=BestPlacement)
     _works: RingWorks = field(default_factory=RingWorks)
     _placed: tuple[Sequence[Elsewhere], RingAssignment] | None = None
@@ -53,7 +62,9 @@ class StreamWindows:
     def assignment(self, rounds: Sequence[Stats]) -> RingAssignment:
         """Where queries sit, by what the newest round has noted; those that no round had yet, where
         they would sit best."""
-        exceptions = figures_of(rounds[-1]).exceptions if rounds else ()
+        told = figures_of(rounds[-1]) if rounds else WindowsFigures()
+        own = told.shards if self.in_shards else told
+        exceptions = () if own is None else own.exceptions
         if self._placed is None or self._placed[0] != exceptions:
             self._made.clear()
             self._placed = exceptions, self.best.but(exceptions)
@@ -61,12 +72,29 @@ class StreamWindows:
 
     def made(self, rounds: Sequence[Stats]) -> tuple[Cuts, Workload]:
         """What Spark aggregates, and all the plan makes the engine do in the next round."""
-        assignment, united = self.assignment(rounds), is_united_next(rounds)
+        assignment, united = self.assignment(rounds), self._is_united(rounds)
         if united not in self._made:
             rings = in_order(assignment)
-            cuts = plan_cuts(rings, united)
+            cuts = plan_cuts(rings, united, has_facts=not self.in_shards)
             self._made[united] = cuts, workload_of(self._works.of(rings), cuts)
         return self._made[united]
+
+    def _is_united(self, rounds: Sequence[Stats]) -> bool:
+        shards = _shards(rounds)
+        return shards.next_united if self.in_shards and shards else is_united_next(rounds)
+
+    def sides(self, shards: ShardsFigures) -> tuple[StreamWindows, StreamWindows]:
+        """What the driver answers, and what shards do.  A query that is handed over is shown where
+        it will be."""
+        mine, theirs = StreamWindows(), StreamWindows(in_shards=True)
+        sharded = {i: s for i, s in self.best.asked.items() if is_sharded(s, shards.keys)}
+        mine.update({i: s for i, s in self.best.asked.items() if i not in sharded}, ())
+        theirs.update(sharded, ())
+        return mine, theirs
+
+
+def _shards(rounds: Sequence[Stats]) -> ShardsFigures | None:
+    return figures_of(rounds[-1]).shards if rounds else None
 
 
 class WindowsPlan:
@@ -94,13 +122,27 @@ class WindowsPlan:
 
     def explain(self, relation: Relation, rounds: Histories) -> list[str]:
         windows, history = self._of(relation.name), rounds.get(relation.name, ())
-        return explain_windows(windows.assignment(history), windows.made(history)[0])
+        shards = _shards(history)
+        if shards is None:
+            return explain_windows(windows.assignment(history), windows.made(history)[0])
+        mine, theirs = windows.sides(shards)
+        return [
+            *explain_windows(mine.assignment(history), mine.made(history)[0]),
+            *explain_shards(shards),
+            *explain_windows(theirs.assignment(history), theirs.made(history)[0]),
+        ]
 
     def explain_query(self, query_id: int, rounds: Histories) -> list[str]:
         source = self._stream_of[query_id]
         windows, history = self._of(source), rounds.get(source, ())
+        title, told, shards = "shared windows", list[str](), _shards(history)
+        if shards is not None:
+            mine, theirs = windows.sides(shards)
+            windows = theirs if query_id in theirs.best.asked else mine
+            if windows is theirs:
+                title, told = "shared windows, in shards", explain_shards(shards)[1:]
         assignment, (cuts, _) = windows.assignment(history), windows.made(history)
-        return ["shared windows", *explain_window_query(query_id, assignment, cuts)]
+        return [title, *explain_window_query(query_id, assignment, cuts), *told]
 
     def price(self, relation: Relation, rounds: Histories) -> dict[str, float]:
         """With windows the whole round: their aggregate counts the rows."""

@@ -61,7 +61,7 @@ def grouping(cut: Cut) -> Grouping:
 
     def follows(expr: Expr) -> bool:
         is_made = not isinstance(expr, Column) and columns_of(expr) <= columns
-        return is_made and not may_raise(expr) and is_same_in_a_group(expr)
+        return cut.has_facts and is_made and not may_raise(expr) and is_same_in_a_group(expr)
 
     facts = dict.fromkeys(e for e in (*cut.keys, *cut.predicates) if follows(e))
     return Grouping(

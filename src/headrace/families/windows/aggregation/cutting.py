@@ -66,8 +66,11 @@ class Choice:
 class Cutting:
     """The cuts for the rings there are."""
 
-    def __init__(self, assignment: RingAssignment, state: ChoiceState = UNTRIED) -> None:
+    def __init__(
+        self, assignment: RingAssignment, state: ChoiceState = UNTRIED, has_facts: bool = True
+    ) -> None:
         self._assignment = assignment
+        self._has_facts = has_facts
         self._choice = Choice(state)
         self._cuts: Cuts | None = None
         self._apart: int | None = None
@@ -83,7 +86,7 @@ class Cutting:
     def cuts(self) -> Cuts:
         """What Spark is to aggregate in the next round."""
         if self._cuts is None:
-            self._cuts = plan_cuts(in_order(self._assignment), self._choice.united)
+            self._cuts = self._planned(self._choice.united)
         return self._cuts
 
     def note(self, rows: int, cells: int) -> None:
@@ -103,5 +106,8 @@ class Cutting:
 
     def _count_apart(self) -> int:
         if self._apart is None:
-            self._apart = len(plan_cuts(in_order(self._assignment), united=False).cuts)
+            self._apart = len(self._planned(united=False).cuts)
         return self._apart
+
+    def _planned(self, united: bool) -> Cuts:
+        return plan_cuts(in_order(self._assignment), united, self._has_facts)

@@ -7,21 +7,19 @@ Kept with the round's manifest, so that any process can forecast and attribute (
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headrace.families.windows.costs.cost import priced
 from headrace.families.windows.costs.workload import (
     Flow,
     RingWorks,
     Workload,
-    count_groups,
     quantities_of,
     workload_of,
 )
 from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.figures import WindowsFigures
 from headrace.families.windows.plan import RingPlan
-from headrace.families.windows.rollup.key_space import KeySpace
 from headrace.runtime.family import Round
 
 
@@ -36,18 +34,17 @@ class LoadMeter:
         self,
         cuts: Cuts,
         plans: Iterable[RingPlan],
-        keys: KeySpace,
+        groups: Mapping[str, int],
         cells: int,
         round: Round,
     ) -> tuple[WindowsFigures, dict[str, float]]:
         """What explains the cost of a round, and its price.  `plans` are those of `cuts`: they are
-        counted again when it is another object."""
+        counted again when it is another object.  `groups`: by group-by."""
         if self._counted is None or self._counted[0] is not cuts:
             self._counted = (cuts, workload_of(self._rings.of(plans), cuts))
         work = self._counted[1]
-        sizes = count_groups((slot, len(numbered)) for slot, numbered in keys.slots.items())
         before, after = round.watermark_before_us, round.watermark_us
-        known = (cells, work.pane_us, work.predicates, work.keys, sizes)
+        known = (cells, work.pane_us, work.predicates, work.keys, groups)
         figures = WindowsFigures(*known, groupings=len(cuts.cuts))
         # where a first round begins is not told by a watermark
         if before is None and after is not None:

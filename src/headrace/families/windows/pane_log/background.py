@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Protocol
 
 from headrace.disk import Disk
 from headrace.families.windows.pane_log.compaction import fold, project
@@ -33,6 +34,26 @@ class _Task:
     @property
     def is_small(self) -> bool:
         return sum(e.mark.size for e in self.entries) <= WAIT_BYTES
+
+
+class Folding(Protocol):
+    """Folds a log while rounds go on."""
+
+    def begin(self, plan: CompactionPlan, watermark_us: int | None) -> None: ...
+
+    def end(self, plan: CompactionPlan, watermark_us: int | None) -> None: ...
+
+    def rest(self) -> None: ...
+
+
+class FoldedByOthers:
+    """Leaves the log as it is."""
+
+    def begin(self, plan: CompactionPlan, watermark_us: int | None) -> None: ...
+
+    def end(self, plan: CompactionPlan, watermark_us: int | None) -> None: ...
+
+    def rest(self) -> None: ...
 
 
 class Compactor:
@@ -71,14 +92,21 @@ class Compactor:
         rounds = self._log.rounds
         start = next((i for i, e in enumerate(rounds) if e is task.entries[0]), None)
         if start is None:  # let go of meanwhile, and perhaps not there to be read
-            with suppress(OSError):
-                self._disk.remove(task.future.result().mark.path)
+            with suppress(*self._unreadable):
+                self._discard(task.future.result())
             return
         made = task.future.result()
         if plan.is_good(task.entries, made.cuts, watermark_us):
             rounds[start : start + len(task.entries)] = [made]
         else:  # queries came that need finer panes, or what these have not in common
-            self._disk.remove(made.mark.path)
+            self._discard(made)
+
+    _unreadable: tuple[type[Exception], ...] = (OSError,)
+    """What reading files that are gone may raise."""
+
+    def _discard(self, made: PaneRound) -> None:
+        """It was made for nothing."""
+        self._disk.remove(made.mark.path)
 
     def rest(self) -> None:
         """Leave nothing under way; what is not taken over is a leftover."""

@@ -87,6 +87,8 @@ def common_groupings(left: Cuts, right: Cuts) -> Cuts | None:
     mine, other = grouping(left.cuts[0]), grouping(right.cuts[0])
     if mine.keys != other.keys or mine.cells != other.cells:
         return None
+    if left.cuts[0].has_facts != right.cuts[0].has_facts:
+        return None
     facts = dict.fromkeys((*mine.facts, *other.facts))
     named = {*left.cuts[0].keys, *right.cuts[0].keys}
     asked = {*left.cuts[0].predicates, *right.cuts[0].predicates}
@@ -99,7 +101,8 @@ def common_groupings(left: Cuts, right: Cuts) -> Cuts | None:
         (key, tuple(e for e in own if e in set(right.edges_of(key)))) for key, own in left.edges
     )
     measures = tuple(m for m in left.measures if m in right.measures)
-    return Cuts(left.pane_us, (Cut(keys, predicates, mine.cells),), measures, edges)
+    cut = Cut(keys, predicates, mine.cells, left.cuts[0].has_facts)
+    return Cuts(left.pane_us, (cut,), measures, edges)
 
 
 def project(table: pa.Table, given: Cuts, wanted: Cuts) -> pa.Table:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,7 +33,7 @@ from headrace.sql.bands import Band
 from headrace.sql.codec import decode_expr, encode_expr
 from headrace.sql.tree import Expr
 
-_META = b"headrace"
+META = b"headrace"
 NO_CUTS = Cuts(0, (), ())
 
 
@@ -56,7 +56,7 @@ class PaneRound:
 
 
 @dataclass(frozen=True, slots=True)
-class _Meta:
+class PanesMeta:
     """Beside the rows of a file."""
 
     before: int | None
@@ -74,7 +74,8 @@ class PaneLog:
         self._writer = ThreadPoolExecutor(1, "headrace-panes")
         self.rounds: list[PaneRound] = []
         newest = ledger.newest
-        held = [m for m in newest.held if "/folded/" in m.path] if newest is not None else []
+        own = f"{ledger.folder}/folded/"
+        held = [m for m in newest.held if m.path.startswith(own)] if newest is not None else []
         self.rounds += [self._open(0, mark) for mark in held]
         first = 0 if newest is None else max(newest.keep.get("panes", 0), newest.first_round)
         for round_id in ledger.rounds:
@@ -136,21 +137,7 @@ class PaneLog:
         table: pa.Table,
     ) -> PaneRound:
         """A file of the log, durable; it is no part of the log yet."""
-        meta = {
-            "before": newest_before_us,
-            "newest": newest_us,
-            "cuts": _cuts_out(cuts),
-            "round": round_id,
-        }
-        table = table.replace_schema_metadata({_META: json.dumps(meta).encode()})
-        sink = io.BytesIO()
-        with pa.ipc.new_stream(sink, table.schema) as writer:
-            writer.write_table(table)
-        data = sink.getbuffer()
-        self._disk.put(path, data)
-        return PaneRound(
-            round_id, newest_before_us, newest_us, cuts, table.num_rows, mark_of(path, data)
-        )
+        return write_panes(self._disk, path, round_id, newest_before_us, newest_us, cuts, table)
 
     def read(self, entry: PaneRound) -> pa.Table:
         path = self._disk.root / entry.mark.path
@@ -204,10 +191,47 @@ class PaneLog:
     def _open(self, round_id: int, mark: FileMark) -> PaneRound:
         data = self._ledger.check(mark)
         with reading(self._disk.root / mark.path):
-            table = pa.ipc.open_stream(data).read_all()
-            meta = decode(_Meta, json.loads(table.schema.metadata[_META]))
-            cuts = _cuts_in(json.dumps(meta.cuts))
-        return PaneRound(meta.round, meta.before, meta.newest, cuts, table.num_rows, mark)
+            meta, cuts, rows = read_panes(data)
+        return PaneRound(meta.round, meta.before, meta.newest, cuts, rows.num_rows, mark)
+
+
+def write_panes(
+    disk: Disk,
+    path: str,
+    round_id: int,
+    newest_before_us: int | None,
+    newest_us: int | None,
+    cuts: Cuts,
+    table: pa.Table,
+) -> PaneRound:
+    """A file of a pane log, durable."""
+    meta = {
+        "before": newest_before_us,
+        "newest": newest_us,
+        "cuts": _cuts_out(cuts),
+        "round": round_id,
+    }
+    table = table.replace_schema_metadata({META: json.dumps(meta).encode()})
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data = sink.getbuffer()
+    disk.put(path, data)
+    return PaneRound(
+        round_id, newest_before_us, newest_us, cuts, table.num_rows, mark_of(path, data)
+    )
+
+
+def read_panes(data: bytes | pa.Buffer) -> tuple[PanesMeta, Cuts, pa.Table]:
+    """What such a file says of its rows, and the rows."""
+    table = pa.ipc.open_stream(data).read_all()
+    meta, cuts = meta_of(table.schema)
+    return meta, cuts, table
+
+
+def meta_of(schema: pa.Schema) -> tuple[PanesMeta, Cuts]:
+    meta = decode(PanesMeta, json.loads(schema.metadata[META]))
+    return meta, _cuts_in(json.dumps(meta.cuts))
 
 
 @lru_cache(maxsize=100_000)
@@ -250,7 +274,10 @@ def _cuts_out(cuts: Cuts) -> dict[str, object]:
 
     return {
         "pane_us": cuts.pane_us,
-        "cuts": [[out(c.keys), out(c.predicates), out(c.cells)] for c in cuts.cuts],
+        "cuts": [
+            [out(c.keys), out(c.predicates), out(c.cells), *([] if c.has_facts else [False])]
+            for c in cuts.cuts
+        ],
         "measures": [
             [m.kind, None if m.arg is None else encode_expr(m.arg), *m.params]
             for m in cuts.measures
@@ -262,10 +289,15 @@ def _cuts_out(cuts: Cuts) -> dict[str, object]:
 @lru_cache(maxsize=64)
 def _cuts_in(text: str) -> Cuts:
     data = json.loads(text)
-    cuts = tuple(Cut(*(tuple(map(decode_expr, exprs)) for exprs in cut)) for cut in data["cuts"])
+    cuts = tuple(_cut_in(cut) for cut in data["cuts"])
     measures = tuple(
         Measure(kind, None if arg is None else decode_expr(arg), tuple(params))
         for kind, arg, *params in data["measures"]
     )
     edges = tuple((decode_expr(key), tuple(own)) for key, own in data.get("edges", ()))
     return Cuts(data["pane_us"], cuts, measures, edges)
+
+
+def _cut_in(data: Sequence[Any]) -> Cut:
+    keys, predicates, cells = (tuple(map(decode_expr, exprs)) for exprs in data[:3])
+    return Cut(keys, predicates, cells, has_facts=len(data) == 3)

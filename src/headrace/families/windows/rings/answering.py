@@ -27,6 +27,7 @@ from headrace.families.windows.measures import (
     places_in,
 )
 from headrace.families.windows.plan import Program
+from headrace.families.windows.rings.handing_over import NEVER, Until, counts_until
 from headrace.families.windows.rings.ring_members import Closed
 from headrace.families.windows.rollup.feed import Floats
 from headrace.families.windows.rollup.key_space import KeySpace
@@ -34,8 +35,7 @@ from headrace.runtime.answers import Block
 from headrace.sql.tree import Aggregate, Bound, Expr, Key, walk
 
 Ints = NDArray[np.int64]
-EXPRESSIONS_MAX = 100_000
-RINGS_MAX = 100_000
+EXPRESSIONS_MAX = RINGS_MAX = 100_000
 LINES_MIN = 64
 ROWS_MAX = 1 << 21  # of queries, finished at once
 
@@ -48,14 +48,14 @@ class Answering:
         self._compiled: dict[Expr, Finish] = {}
 
     def finish(
-        self, closed: Sequence[Closed], keys: KeySpace, faults: dict[int, str]
+        self, closed: Sequence[Closed], keys: KeySpace, faults: dict[int, str], until: Until = NEVER
     ) -> Iterator[tuple[list[Block], int]]:
         """Blocks of answers and their number, ROWS_MAX rows or little more at a time.
 
         Queries whose expressions fail go to `faults`; those that are there already are left out.
         What a query answered in an earlier piece of the round stays: it is right."""
         table = _RingTable(closed, keys, self._lines)
-        due = _due(closed)
+        due = _due(closed, until)
         if faults:
             due = due.at(np.flatnonzero(~np.isin(due.ids, list(faults))))
         before = np.cumsum(due.counts) - due.counts
@@ -164,7 +164,7 @@ class _Due:
         return _Due(self.programs, *(a[places] for a in arrays))
 
 
-def _due(closed: Sequence[Closed]) -> _Due:
+def _due(closed: Sequence[Closed], until: Until) -> _Due:
     """The queries that have answers, those with columns of the same types together, then those of
     one program."""
     numbers: dict[int, int] = {}
@@ -173,7 +173,7 @@ def _due(closed: Sequence[Closed]) -> _Due:
     base = 0
     for ring in closed:
         sitting, offsets = ring.members, ring.answers.offsets
-        counts = (offsets[1:] - offsets[:-1])[sitting.shapes]
+        counts = counts_until(ring, (offsets[1:] - offsets[:-1])[sitting.shapes], until)
         due = counts.nonzero()[0]
         for program in sitting.programs:
             if id(program) not in numbers:

@@ -19,11 +19,11 @@ from headrace.families.windows.aggregation.cutting import UNTRIED, ChoiceState, 
 from headrace.families.windows.bands.waiting import CellPick
 from headrace.families.windows.cuts import Cuts
 from headrace.families.windows.figures import Elsewhere
-from headrace.families.windows.pane_log.background import Compactor
+from headrace.families.windows.pane_log.background import Compactor, FoldedByOthers, Folding
 from headrace.families.windows.pane_log.compaction_plan import CompactionPlan
 from headrace.families.windows.pane_log.panes import PaneLog, served_by
 from headrace.families.windows.placement import Placements
-from headrace.families.windows.plan import RingPlan, Share, share
+from headrace.families.windows.plan import RingPlan, Share, Slot, share
 from headrace.families.windows.rings.closing import Closing
 from headrace.families.windows.rings.feeding import Feeding, add
 from headrace.families.windows.rings.idle import Idle
@@ -59,10 +59,14 @@ class Rings:
         config: Config,
         state: ChoiceState = UNTRIED,
         exceptions: Sequence[Elsewhere] = (),
+        log: PaneLog | None = None,
     ) -> None:
+        """`log`: one that others fold."""
         self._config = config
-        self._log = PaneLog(disk, ledger)
-        self._compactor = Compactor(self._log, disk, ledger.folder)
+        self._log = PaneLog(disk, ledger) if log is None else log
+        self._compactor: Folding = (
+            Compactor(self._log, disk, ledger.folder) if log is None else FoldedByOthers()
+        )
         self._compaction_plan: CompactionPlan | None = None
         self._placements = Placements(exceptions)
         self._assignment = self._placements.assignment
@@ -78,6 +82,10 @@ class Rings:
         self.nbytes = 0
         self._standing = StandingRings(config.ring_bytes_max, self.barred)
         self._idle = Idle(self.keys, self._standing.crowds)
+        self._connect()
+
+    def _connect(self) -> None:
+        """What works on the rings, and keeps nothing itself."""
         self._feeding = Feeding(self._standing, self._idle)
         self._rebuilding = Rebuilding(self._standing, self._feeding, self.keys, self._log)
         self._closing = Closing(self._standing, self._sketch_stores, self._since, self.barred)
@@ -126,6 +134,12 @@ class Rings:
 
     def plans(self) -> Iterable[RingPlan]:
         return self._assignment.rings.values()
+
+    def sizes(self) -> Iterator[tuple[Slot, int, int]]:
+        """Groups and bytes of each slot that has rings."""
+        for slot, standing in self._standing.by_slot.items():
+            held = sum(s.ring.nbytes for s in standing if s.ring is not None)
+            yield slot, len(self.keys.of_slot(slot)), held
 
     def _covered_from(self, asked: Share) -> int:
         """Windows that start before this lack rows."""

@@ -42,6 +42,14 @@ class Groups:
         self._facts: dict[Expr, pa.Array] = {}
         self._flags: dict[Expr, Ints] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """An id is another in another process."""
+        return {**self.__dict__, "_maps": list(self._maps.values())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._maps = {id(coarser): (coarser, known) for coarser, known in state["_maps"]}
+
     def __len__(self) -> int:
         return self._size
 

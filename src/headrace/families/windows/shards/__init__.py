@@ -1,0 +1,1 @@
+"""Window state past one driver: in shards by group key, on executors."""
