@@ -84,8 +84,7 @@ class Pipelines:
         return self._thread is not None and self._failure is None
 
     def prepare(self, *, whole: bool) -> list[HeadraceError]:
-        """Look whether the sources are there, then start Spark meanwhile.  What is not there; raised
-        where nothing is, or, with `whole`, anything is not."""
+        """Which sources are missing: raised if all, or (`whole`) any are; else Spark is begun."""
         busy = self._busy_relations()
         missing = missing_sources(r for r in busy if r.name not in self._frames)
         if missing and (whole or len(missing) == len(busy)):
