@@ -93,7 +93,11 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     what, *rest = arguments
     environment = {
-        **{k: v for k, v in os.environ.items() if not k.startswith(("SPARK_", "PYSPARK_"))},
+        **{
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("SPARK_", "PYSPARK_", "PYTHON"))
+        },
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_DAEMON_MEMORY": "200m",

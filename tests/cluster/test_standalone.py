@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import headrace
 from headrace.engine import Engine
 from tests.cluster.scenario import brief
 from tests.cluster.standalone import can_hide, environment, standalone
@@ -36,7 +37,8 @@ def playing(
     name: str, folder: Path, seed: int, conf: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[str]]:
     """A process at its play; `conf`: its environment."""
-    own = {**conf, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    source = Path(headrace.__file__).parents[1]
+    own = {**conf, "PYTHONPATH": os.pathsep.join([str(ROOT), str(source)])}
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "stderr").open("w") as stderr:
         process = subprocess.Popen(
@@ -88,6 +90,8 @@ def test_the_answers_are_those_of_one_machine(
     with standalone(tmp_path / "cluster") as cluster:
         conf = environment(cluster.url, {"spark.hadoop.fs.defaultFS": "hdfs://127.0.0.1:9"})
         found = played("lent", tmp_path / "there", seed, conf)
+    package = tmp_path / "there" / "race" / "package"
+    assert list(package.rglob("keeping.*.pyc")), "workers import the package that is in the home"
     check(rows_of(found), here(spark, tmp_path / "here", seed, 1))
 
 
