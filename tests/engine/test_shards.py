@@ -199,6 +199,17 @@ def test_old_rounds_of_shards_are_folded(spark: SparkSession, tmp_path: Path) ->
     assert folded and len(folded) % 3 == 0, "all shards fold the same rounds"
 
 
+def test_parts_wait_until_a_pane_closes(spark: SparkSession, tmp_path: Path) -> None:
+    """Engines that start while parts wait, and queries that come then, with finer panes."""
+    slow = "FROM s GROUP BY k, window(ts, '80 seconds', '40 seconds')"
+    first = {"slow": f"SELECT k, sum(x) AS s, count(*) AS c {slow}"}
+    fine = {"fine": "SELECT k, max(n) AS m FROM s GROUP BY k, window(ts, '20 seconds')"}
+    with compare(spark, tmp_path, SHARDED, first, {}, fine, {}) as eng:
+        told = [s.seconds.get("answer", 0.0) > 0 for s in eng.statistics("s")]
+    assert told[0] and sum(told) < len(told) == 16
+    assert told.count(False) >= 4, "most rounds of ten seconds close no pane of forty"
+
+
 def test_a_worker_that_dies_takes_its_shard_with_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,8 @@ class ShardLog(PaneLog):
         self.rounds: list[PaneRound] = []
         self.before_us: int | None = None
         """The newest time of the rounds before the one under way."""
+        self.until: int | None = None
+        """Rounds from this one on are not read."""
 
     @property
     def newest_us(self) -> int | None:
@@ -176,7 +178,8 @@ class ShardLog(PaneLog):
         for entry in committed(ledger):
             mark = entry.parts.get(self._shard)
             is_old = entry.newest_us is not None and entry.newest_us < from_us
-            if mark is None or is_old:
+            is_beyond = self.until is not None and entry.round_id >= self.until
+            if mark is None or is_old or is_beyond:
                 continue
             found, table = read_part(self._disk, ledger, entry, mark)
             if found.newest_us is None or found.newest_us >= from_us:

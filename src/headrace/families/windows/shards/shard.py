@@ -129,21 +129,37 @@ def fold_parts(shard: int, task: FoldTask) -> PartReport:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardTask:
-    """What is the same for all shards of a round.  `expects`: the name of the states the round
-    before has left, `leaves`: of those this one does; `like`: a part that has rows, if any has."""
+class RoundParts:
+    """A round whose parts are written, by shard; `like`: one that has rows, if any has."""
 
-    place: Place
     round: Round
     cuts: Cuts
     parts: Mapping[int, FileMark]
+
+    @property
+    def like(self) -> FileMark | None:
+        return next(iter(self.parts.values()), None)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(mark.size for mark in self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTask:
+    """What is the same for all shards of a round, the last of `rounds`; those before closed no pane,
+    and have waited.  `expects`: the name under which states have been left, `leaves`: under which
+    they are to be."""
+
+    place: Place
+    rounds: tuple[RoundParts, ...]
     seats: str
     expects: str
     leaves: str
 
     @property
-    def like(self) -> FileMark | None:
-        return next(iter(self.parts.values()), None)
+    def round(self) -> Round:
+        return self.rounds[-1].round
 
 
 @dataclass(slots=True)
@@ -181,7 +197,9 @@ def answer_shard(
     rings: ShardRings = held.state
     if rings.seats != task.seats:
         rings.seat(task.seats, seats())
-    rings.take_part(task.cuts, _panes(shard, task), task.round)
+    rings.begin(task.rounds[0].round.id)
+    for own in task.rounds:
+        rings.take_part(own.cuts, _panes(shard, own, Path(place.root)), own.round)
     _answer(rings, task, report)
     rings.prune(task.round.watermark_us)
     report.nbytes, report.selectivity = rings.nbytes, rings.selectivity
@@ -199,13 +217,13 @@ def _taken(shard: int, task: ShardTask, states: StateFiles) -> Held | None:
     return held
 
 
-def _panes(shard: int, task: ShardTask) -> pa.Table | None:
+def _panes(shard: int, own: RoundParts, root: Path) -> pa.Table | None:
     """The round's panes of a shard; those of others without their rows, if it has none."""
-    mark = task.parts.get(shard)
-    found = mark or task.like
+    mark = own.parts.get(shard)
+    found = mark or own.like
     if found is None:
         return None
-    path = Path(task.place.root) / found.path
+    path = root / found.path
     with reading(path), pa.memory_map(str(path)) as file:
         if mark is None:
             return pa.ipc.open_stream(file).schema.empty_table().replace_schema_metadata(None)

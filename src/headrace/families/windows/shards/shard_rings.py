@@ -61,6 +61,10 @@ class ShardRings(Rings):
                 self._replanned()
         self.seats = version
 
+    def begin(self, round_id: int) -> None:
+        """Rounds from this one on are taken; what has to be made anew is made of those before."""
+        self._log.until = round_id
+
     def take_part(self, cuts: Cuts, panes: pa.Table | None, round: Round) -> None:
         """The panes of a round; None where it has no rows that count."""
         self._log.before_us = round.newest_before_us

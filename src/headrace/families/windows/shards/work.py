@@ -19,7 +19,13 @@ from headrace.families.windows.shards.choice import Sharding
 from headrace.families.windows.shards.folding import PartCompactor
 from headrace.families.windows.shards.part_log import FOLDER, PartLog
 from headrace.families.windows.shards.seating import Seat, Seating
-from headrace.families.windows.shards.shard import FoldTask, PartReport, ShardReport, ShardTask
+from headrace.families.windows.shards.shard import (
+    FoldTask,
+    PartReport,
+    RoundParts,
+    ShardReport,
+    ShardTask,
+)
 from headrace.families.windows.shards.shard import Place as ShardPlace
 from headrace.families.windows.shards.state_files import places, remove
 from headrace.runtime.family import Batch, Outcome, Place, Reading, Round
@@ -28,6 +34,7 @@ from headrace.runtime.statistics import Stopwatch
 from headrace.values import US_PER_MS
 
 N = TypeVar("N", int, float)
+WAITING_ROUNDS_MAX, WAITING_BYTES_MAX = 8, 64 << 20
 
 
 class Tasks(Protocol):
@@ -99,6 +106,8 @@ class ShardedWork:
         self._tasks = tasks
         self._blaming = Blaming(self.seating, place.config.quarantine_probes_max, tasks.collect)
         self._left = ""
+        self._waiting: list[RoundParts] = []
+        self._reports: Sequence[ShardReport] = ()
         self._remove_leftovers()
         self._folding = PartCompactor(self._log, place.disk, shards, tasks.fold)
 
@@ -155,25 +164,11 @@ class ShardedWork:
         return {i: reason for i, s in shares.items() if len(s.slot.keys) == most}
 
     def answer(self, taken: Taken, round: Round, watch: Stopwatch) -> ShardsOutcome:
-        """Have every shard take its part, and answer."""
-        task = ShardTask(
-            self._shards,
-            round,
-            taken.cuts,
-            taken.parts,
-            self.seating.version,
-            self._left,
-            uuid.uuid4().hex[:16],
-        )
-        self._folding.begin(self.seating.compactions(self._place.config), round.watermark_before_us)
-        with watch.stage("answer"):
-            reports = self._tasks.answer(task, self.seating.seats)
-        self._left = task.leaves
+        """Have every shard take its part, and answer; where no pane closes, its part may wait until
+        one does."""
+        self._waiting.append(RoundParts(round, taken.cuts, taken.parts))
         outcome = Outcome(files=list(taken.parts.values()))
-        for report in reports:
-            outcome.files += report.files
-            outcome.answers += report.answers
-            outcome.faults.update(report.faults)
+        reports = self._reports if self._may_wait() else self._answered(outcome, watch)
         self._log.rounds.append(
             self._log.add(
                 round.id, round.newest_before_us, round.newest_us, taken.cuts, taken.parts
@@ -189,6 +184,37 @@ class ShardedWork:
             _summed(r.selectivity for r in reports),
         )
 
+    def _may_wait(self) -> bool:
+        """Whether the newest round closes no pane, and those that wait are few."""
+        newest, pane_us = self._waiting[-1].round, self._waiting[-1].cuts.pane_us
+        before, after = newest.watermark_before_us, newest.watermark_us
+        if not self._left or before is None or after is None:
+            return False
+        is_little = sum(own.nbytes for own in self._waiting) <= WAITING_BYTES_MAX
+        closes = before // pane_us != after // pane_us
+        return not closes and is_little and len(self._waiting) < WAITING_ROUNDS_MAX
+
+    def _answered(self, outcome: Outcome, watch: Stopwatch) -> Sequence[ShardReport]:
+        """All rounds that wait are taken, and answered."""
+        newest = self._waiting[-1].round
+        self._folding.begin(
+            self.seating.compactions(self._place.config), newest.watermark_before_us
+        )
+        leaves, seats = uuid.uuid4().hex[:16], self.seating.version
+        task = ShardTask(self._shards, tuple(self._waiting), seats, self._left, leaves)
+        with watch.stage("answer"):
+            reports = self._tasks.answer(task, self.seating.seats)
+        self._left = leaves
+        self._waiting.clear()
+        for report in reports:
+            outcome.files += report.files
+            outcome.answers += report.answers
+            outcome.faults.update(report.faults)
+        self._reports = [
+            replace(r, files=[], answers=0, faults={}, is_anew=False, seconds=0.0) for r in reports
+        ]
+        return reports
+
     def skip(self, round: Round) -> Outcome:
         """A round without a query of the shards: who comes later must know that its rows are not
         there."""
@@ -196,6 +222,7 @@ class ShardedWork:
         if newest_us is not None:
             self.sharding = replace(self.sharding, covers_us=newest_us + 1)
         self._log.rounds.clear()
+        self._waiting.clear()
         return Outcome(keep={FOLDER: round.id + 1})
 
     def _prune(self, round: Round, outcome: Outcome) -> None:
@@ -232,6 +259,7 @@ class ShardedWork:
         self._folding.rest()
         self._tasks.close()
         self._left = ""
+        self._waiting.clear()
         for base in places(self._place.config.shard_folder):
             remove(base, self._shards.stream, self._shards.run)
 
