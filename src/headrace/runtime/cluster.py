@@ -15,7 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from pyspark import SparkContext, __version__, cloudpickle
@@ -42,16 +42,22 @@ FIRST_S_MAX = 60.0  # until an executor is there
 POLL_S = 0.2
 PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # of a task, so that all executors get one
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+F = TypeVar("F", bound=Callable[..., Any])
 _clusters: dict[tuple[str, Path], Cluster] = {}
 _making = threading.Lock()
+
+
+def is_one_process(session: SparkSession) -> bool:
+    """`local[…]`: driver and executor are one."""
+    return (session.sparkContext.master or "").partition("[")[0] == "local"
 
 
 def cluster_of(session: SparkSession, home: Path) -> Cluster | None:
     """The executors of a session, as they are for a home; None where Spark is one process, which
     sees what we see."""
-    context = session.sparkContext
-    if (context.master or "").partition("[")[0] == "local":
+    if is_one_process(session):
         return None
+    context = session.sparkContext
     key = (context.applicationId, home.absolute())
     with _making:
         if key not in _clusters:
@@ -63,8 +69,13 @@ def cluster_of(session: SparkSession, home: Path) -> Cluster | None:
 
 def on_workers(frame: DataFrame, work: Work, kinds: str, home: Path) -> DataFrame:
     """`mapInArrow` for work that opens files of the home."""
-    cluster = cluster_of(frame.sparkSession, home)
-    return frame.mapInArrow(work if cluster is None else cluster.carried(work), kinds)
+    return frame.mapInArrow(as_carried(frame.sparkSession, work, home), kinds)
+
+
+def as_carried(session: SparkSession, work: F, home: Path) -> F:
+    """Work of a task, over whatever it is given, as executors can run it."""
+    cluster = cluster_of(session, home)
+    return work if cluster is None else cast(F, cluster.carried(work))
 
 
 class Cluster:
@@ -85,7 +96,7 @@ class Cluster:
             _write(self._sign)
             self._package = str(ship(self._home))
 
-    def carried(self, work: Work) -> Work:
+    def carried(self, work: Callable[..., Any]) -> Callable[..., Any]:
         """As it runs on an executor, wherever that is."""
         return proven(self._sign, self._package, cloudpickle.dumps(work))  # type: ignore[no-untyped-call]
 

@@ -122,6 +122,7 @@ class SparkUse:
         packages: Callable[[], Sequence[str]],
         home: Path | None = None,
     ) -> None:
+        self._home = home
         self._scratch = None if home is None or given is not None else Scratch(home)
         is_ours = home is not None and given is None
         self.log = SparkLog(home) if is_ours and home is not None and not debugging() else None
@@ -170,7 +171,7 @@ class SparkUse:
                     return
                 self._beginning = None
                 session = self.session
-            warm(session, with_workers=needs_workers())
+            warm(session, self._home if needs_workers() else None)
 
     def is_alive(self) -> bool:
         """False only when there was a Spark, and its process has ended."""

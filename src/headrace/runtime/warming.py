@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from headrace.runtime.cluster import is_one_process, on_workers
 from headrace.runtime.collecting import to_arrow
 
 _GROUPS = (
@@ -17,13 +19,14 @@ _GROUPS = (
 )
 
 
-def warm(session: SparkSession, *, with_workers: bool = False) -> None:
-    """What goes wrong here goes wrong in the round, too, and is told there."""
+def warm(session: SparkSession, workers_of: Path | None = None) -> None:
+    """`workers_of` a home are started, if it is named and they run in this Spark's own process.  What
+    goes wrong here goes wrong in the round, too, and is told there."""
     with suppress(Exception):
         to_arrow(session.sql(_GROUPS))
-    if with_workers:
+    if workers_of is not None and is_one_process(session):
         with suppress(Exception):
-            session.range(0, 1, 1, 1).mapInArrow(_as_it_is, "id BIGINT").count()
+            on_workers(session.range(0, 1, 1, 1), _as_it_is, "id BIGINT", workers_of).count()
 
 
 def _as_it_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

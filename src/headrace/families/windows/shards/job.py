@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from headrace.families.windows.shards.shard import (
     write_part,
 )
 from headrace.quoting import quote_name
+from headrace.runtime.cluster import as_carried, on_workers
 from headrace.runtime.collecting import to_arrow
 from headrace.runtime.family import Batch
 from headrace.runtime.faults import is_worker_gone
@@ -79,7 +81,7 @@ class SparkShards:
             own = dict(by_shard(to_arrow(numbered)))
             return list(self._writers.map(lambda shard: write_part(own[shard], task, shard), own))
         shards = numbered if rows_first else numbered.repartition(self._count, *names)
-        found = self._tried(lambda: _collected(shards, _taking(task)))
+        found = self._tried(lambda: self._collected(shards, _taking(task)))
         rows, left = sum(r.census.rows for r in found), sum(r.rows for r in found)
         self._rows_first = left > SENT_SHARE * rows
         return found
@@ -109,8 +111,17 @@ class SparkShards:
         """A task for each shard.  They read no rows: planning a DataFrame would take as long as
         they do."""
         assert self._session is not None, "a round is taken first"
-        numbers = self._session.sparkContext.parallelize(range(self._count), self._count)
-        return self._tried(lambda: numbers.mapPartitions(work).collect())
+        session, home = self._session, Path(self._place.root)
+        numbers = session.sparkContext.parallelize(range(self._count), self._count)
+        return self._tried(lambda: numbers.mapPartitions(as_carried(session, work, home)).collect())
+
+    def _collected(self, frame: DataFrame, work: Work) -> list[PartReport]:
+        """What the tasks report."""
+        told = on_workers(frame, work, REPORT, Path(self._place.root))
+        found: list[PartReport] = [
+            pickle.loads(one) for one in told.toArrow().column(0).to_pylist()
+        ]
+        return found
 
     def close(self) -> None:
         """Spark may be gone already."""
@@ -157,13 +168,6 @@ class SparkShards:
 
 def _in_order(reports: list[T]) -> list[T]:
     return sorted(reports, key=lambda report: report.shard)
-
-
-def _collected(frame: DataFrame, work: Work) -> list[PartReport]:
-    """What the tasks report."""
-    packed = frame.mapInArrow(work, REPORT).toArrow().column(0).to_pylist()
-    found: list[PartReport] = [pickle.loads(one) for one in packed]
-    return found
 
 
 def by_shard(table: pa.Table) -> Iterator[tuple[int, pa.Table]]:
