@@ -67,7 +67,7 @@ class Config:
     # windows in shards, once the driver holds more than this, or works longer on each round: into
     # how many parts groups are told apart, and where executors hold them between rounds (memory, or
     # the machine's temporary files, if it is not named)
-    driver_state_bytes_max: int = 2 << 30
+    driver_state_bytes_max: int = 3 << 30
     driver_ms_max: int = 10_000
     shards: int = 8
     shard_folder: str = ""

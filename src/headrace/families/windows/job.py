@@ -17,6 +17,7 @@ from headrace.families.windows.costs.load_meter import LoadMeter
 from headrace.families.windows.driver_work import Chosen, DriverWork
 from headrace.families.windows.figures import NAME, figures_of
 from headrace.families.windows.plan import Share, share
+from headrace.families.windows.rings.rings import MICRO_BATCH_S
 from headrace.families.windows.shards.choice import Sharding, choose, is_sharded
 from headrace.families.windows.shards.job import SparkShards
 from headrace.families.windows.shards.part_log import FOLDED, FOLDER
@@ -207,7 +208,7 @@ class WindowsWork:
             self._learn(round, watch)
             return outcome
         found = self.shards.answer(taken, round, watch)
-        self._measure(outcome, found, round)
+        self._measure(outcome, found, round, watch)
         outcome.add(found.outcome)
         self._note(outcome, found.sharding, Chosen(shard_cutting=found.cutting))
         self._learn(round, watch)
@@ -219,7 +220,9 @@ class WindowsWork:
         more = {"sharding": encode(sharding), "shard_cutting": encode(chosen.shard_cutting)}
         outcome.choices[NAME] = {**own, **more}
 
-    def _measure(self, outcome: Outcome, found: ShardsOutcome, round: Round) -> None:
+    def _measure(
+        self, outcome: Outcome, found: ShardsOutcome, round: Round, watch: Stopwatch
+    ) -> None:
         """Of the shards; where the driver has no part, what explains the whole round is theirs."""
         own = outcome.figures.get(NAME, {})
         if not self.driver.reads_rows:
@@ -231,7 +234,11 @@ class WindowsWork:
             )
             told = replace(figures, selectivity=found.selectivity)
             own = {**encode(told), **{k: own[k] for k in ("log_bytes", "log_files") if k in own}}
-        outcome.figures[NAME] = {**own, "shards": encode(found.figures)}
+        unshared_s = float(own.get("unshared_s", 0.0))
+        if round.census.rows:
+            unshared_s += found.figures.queries * min(watch.seconds["spark"], MICRO_BATCH_S)
+        more = {"shards": encode(found.figures), "unshared_s": unshared_s}
+        outcome.figures[NAME] = {**own, **more}
 
     def done(self) -> None:
         """Nothing waits for it."""
