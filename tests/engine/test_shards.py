@@ -182,6 +182,7 @@ def test_what_the_driver_holds_is_handed_over(spark: SparkSession, tmp_path: Pat
         assert rounds[begun]["predicates"] > rounds[-1]["predicates"] == 0
 
 
+@pytest.mark.slow
 def test_old_rounds_of_shards_are_folded(spark: SparkSession, tmp_path: Path) -> None:
     """Rings made anew from folded rounds, and queries that come later, find all rows."""
     long = "FROM s GROUP BY k, window(ts, '400 seconds', '50 seconds')"
@@ -199,6 +200,7 @@ def test_old_rounds_of_shards_are_folded(spark: SparkSession, tmp_path: Path) ->
     assert folded and len(folded) % 3 == 0, "all shards fold the same rounds"
 
 
+@pytest.mark.slow
 def test_parts_wait_until_a_pane_closes(spark: SparkSession, tmp_path: Path) -> None:
     """Engines that start while parts wait, and queries that come then, with finer panes."""
     slow = "FROM s GROUP BY k, window(ts, '80 seconds', '40 seconds')"
@@ -210,6 +212,7 @@ def test_parts_wait_until_a_pane_closes(spark: SparkSession, tmp_path: Path) -> 
     assert told.count(False) >= 4, "most rounds of ten seconds close no pane of forty"
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_takes_its_shard_with_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

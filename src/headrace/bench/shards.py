@@ -105,7 +105,8 @@ def held_figures(scale: Scale, tell: Tell) -> Iterator[Figure]:
         yield Figure(f"held_q{own.queries}_answer_ms", 1e3 * own.answer_s, "ms", note="a round")
     few, many = by_groups[-2:]
     same = next(own for own in by_groups if own.groups == wide.groups)
-    group_bytes = _slope(few.process_bytes, many.process_bytes, few.groups, many.groups)
+    group_bytes = _slope(few.ring_bytes, many.ring_bytes, few.groups, many.groups)
+    room_bytes = many.process_bytes - many.ring_bytes
     query_bytes = _slope(
         by_queries[0].process_bytes,
         by_queries[-1].process_bytes,
@@ -116,7 +117,8 @@ def held_figures(scale: Scale, tell: Tell) -> Iterator[Figure]:
         by_queries[0].answer_s, by_queries[-1].answer_s, scale.queries[0], scale.queries[-1]
     )
     pane_bytes = _slope(same.ring_bytes, wide.ring_bytes, same.minutes, wide.minutes)
-    yield Figure("bytes_a_group", group_bytes, "B", note="50 windows over 10 panes, answering them")
+    yield Figure("bytes_a_group", group_bytes, "B", note="50 windows over 10 panes, and its key")
+    yield Figure("room_mb", room_bytes / MB, "MB", note="what a round is made and answered with")
     yield Figure("bytes_a_query", query_bytes, "B", note="as registered, placed and answered")
     yield Figure("bytes_a_pane", pane_bytes / same.groups, "B", note="of each group")
     take_s = _slope(few.take_s, many.take_s, few.groups, many.groups)
@@ -124,7 +126,7 @@ def held_figures(scale: Scale, tell: Tell) -> Iterator[Figure]:
     yield Figure("us_a_query", 1e6 * query_s, "µs", note="a round in which a window of it ends")
     yield Figure("us_an_answer", 1e6 * many.answer_s / many.answers, "µs", note="before HAVING")
     for size in DRIVERS_GB:
-        yield Figure(f"groups_at_{size}_gb", size * GB / group_bytes, "groups", note="50 windows")
+        yield Figure(f"groups_at_{size}_gb", (size * GB - room_bytes) / group_bytes, "groups")
         yield Figure(f"queries_at_{size}_gb", size * GB / query_bytes, "queries", note="few groups")
 
 
