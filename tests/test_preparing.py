@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -135,3 +137,31 @@ def test_a_session_that_was_given_logs_as_before(spark: SparkSession, tmp_path: 
     engine.close()
     assert state() == before
     assert not (tmp_path / "race" / "logs").exists()
+
+
+ENDS_AT_ONCE = """
+import time
+from types import SimpleNamespace
+
+from headrace.preparing import Rehearsal
+
+class Slow:
+    uses_workers = False
+
+    def rehearse(self, *_):
+        time.sleep(0.5)
+        print("whole", flush=True)
+
+
+query = SimpleNamespace(quarantine=None, query=SimpleNamespace(source="s"))
+catalog = SimpleNamespace(queries={1: query}, relation=lambda name: name)
+Rehearsal(catalog, None, lambda registered: Slow()).begin()
+"""
+
+
+def test_a_process_does_not_end_under_a_rehearsal() -> None:
+    """Compilers and Arrow end a process that is ending already by a signal."""
+    found = subprocess.run(
+        [sys.executable, "-c", ENDS_AT_ONCE], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stdout) == (0, "whole\n"), found.stderr

@@ -53,8 +53,8 @@ class Rehearsal:
         if self._thread is None:
             live = self._live()
             self._thread = threading.Thread(
-                target=self._run, args=(live,), name="headrace-rehearsal", daemon=True
-            )
+                target=self._run, args=(live,), name="headrace-rehearsal"
+            )  # no daemon: a process that ends under a compiler ends by a signal
             self._thread.start()
 
     def _run(self, live: Sequence[Registered]) -> None:
@@ -64,5 +64,7 @@ class Rehearsal:
                 key = self._family_of(registered), registered.query.source
                 parts.setdefault(key, []).append(registered)
         for (family, source), queries in parts.items():
+            if not threading.main_thread().is_alive():
+                return
             with suppress(Exception):
                 family.rehearse(queries, self._catalog.relation(source), self._config)

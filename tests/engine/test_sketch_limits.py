@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import headrace
 from headrace.config import Config
 from headrace.errors import HeadraceError, RoundError
-from headrace.families.windows import job
+from headrace.families.windows import driver_work
 from tests.engine.race import DDL, Race, row, rows_of, said
 from tests.engine.test_sketches import asked
 
@@ -130,7 +130,7 @@ def test_a_spark_without_tables_costs_only_who_needs_them(
     def hidden(*_: object) -> None:
         raise RoundError("this Spark does not show the tables of its approx_count_distinct")
 
-    monkeypatch.setattr(job, "hll_tables", hidden)
+    monkeypatch.setattr(driver_work, "hll_tables", hidden)
     race = Race(spark, tmp_path)
     window = "window.end AS we FROM s GROUP BY window(ts, '10 seconds')"
     race.eng.add(f"SELECT approx_count_distinct(k) AS c, {window}", name="registers")

@@ -157,9 +157,8 @@ class SparkUse:
         if self._beginning is None:
             self._beginning = object()
             asked = (self._beginning, needs_workers)
-            threading.Thread(
-                target=self._begin, args=asked, name="headrace-spark", daemon=True
-            ).start()
+            # no daemon: a process that ends while Arrow works for one ends by a signal
+            threading.Thread(target=self._begin, args=asked, name="headrace-spark").start()
         return True
 
     def _begin(self, asked: object, needs_workers: Callable[[], bool]) -> None:
@@ -171,7 +170,8 @@ class SparkUse:
                     return
                 self._beginning = None
                 session = self.session
-            warm(session, self._home if needs_workers() else None)
+            if threading.main_thread().is_alive():
+                warm(session, self._home if needs_workers() else None)
 
     def is_alive(self) -> bool:
         """False only when there was a Spark, and its process has ended."""

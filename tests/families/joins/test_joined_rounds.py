@@ -265,7 +265,9 @@ class Checked:
             own = done.turn.rows.changes if look.other == done.relation else ()
             files = {(file.round_id, file.part) for file in (*look.files, *own)}
             there = [
-                k for k in self.played.sides[look.other].kept if _was_there(k, done, look.side)
+                k
+                for k in self.played.sides[look.other].kept
+                if _was_there(k, done, look.side) and k.came > self.let_go(look.other)
             ]
             looked = [k for k in there if k.place[:2] in files]
             looks.add((look.shape, look.side))
@@ -295,6 +297,12 @@ class Checked:
             if self._shape(r).relations[side] == done.relation
         }
         assert expected <= looks
+
+    def let_go(self, name: str) -> int:
+        """The newest turn of a stream whose rows were let go of, as nobody needed them."""
+        rounds = self.played.shapes.rows(name).rounds.rounds
+        is_table = self.played.sides[name].relation.is_table
+        return -1 if is_table or not rounds else rounds[0].before
 
     def affected(self, done: Done) -> dict[tuple[int, int, int], set[int]]:
         """Queries by look, part and event, as the files of records say."""
