@@ -156,6 +156,7 @@ class Slow:
 query = SimpleNamespace(quarantine=None, query=SimpleNamespace(source="s"))
 catalog = SimpleNamespace(queries={1: query}, relation=lambda name: name)
 Rehearsal(catalog, None, lambda registered: Slow()).begin()
+time.sleep(0.2)
 """
 
 
