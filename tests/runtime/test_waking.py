@@ -3,10 +3,13 @@ and waiting."""
 
 from __future__ import annotations
 
+import os
+import resource
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -118,3 +121,22 @@ def open_files() -> int:
     """0 where the system does not tell."""
     folder = Path("/proc/self/fd")
     return len(list(folder.iterdir())) if folder.is_dir() else 0
+
+
+def test_a_process_with_many_open_files_waits(tmp_path: Path) -> None:
+    """`select` takes no file number past 1,023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2_000:
+        pytest.skip(f"a process may have only {hard} files open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2_000), hard))
+    with ExitStack() as opened:
+        for _ in range(1_100):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        signal = FolderSignal([tmp_path])
+        opened.callback(signal.close)
+        wait = signal.arm()
+        commit(tmp_path, 0)
+        start = time.monotonic()
+        wait(5)
+        assert time.monotonic() - start < 4
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

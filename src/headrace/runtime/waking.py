@@ -7,6 +7,7 @@ the file system.
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import select
 import threading
@@ -67,7 +68,9 @@ class FolderSignal:
 
     def _woken(self, timeout_s: float) -> None:
         assert self._inotify is not None
-        select.select([self._inotify], [], [], timeout_s)
+        ready = select.poll()  # `select` takes no file number past 1,023
+        ready.register(self._inotify, select.POLLIN)
+        ready.poll(math.ceil(1_000 * timeout_s))
 
     def _polling(self) -> Wait:
         seen = self._changed_ns()
